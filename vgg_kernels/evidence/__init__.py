@@ -1,0 +1,1 @@
+"""How we know: the gate, the timers, the provenance and the ledger of records."""

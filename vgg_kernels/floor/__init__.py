@@ -1,0 +1,1 @@
+"""The least it costs: data sheets, operations, bytes, and the floors that follow."""

@@ -1,0 +1,1 @@
+"""How we compute it: the Triton kernels, their layouts and tiles, and the network built from them."""

@@ -1,0 +1,1 @@
+"""What is computed: the networks, their inputs, their weights and the precision tiers."""

@@ -1,0 +1,50 @@
+"""The two weight schemes: KernelBench's own initialisation, and one under which the network is alive.
+
+KernelBench draws PyTorch's default initialisation after ``torch.manual_seed(42)``. Under it the signal dies
+layer by layer until the logits hardly depend on the input, so a check on them is blind. Kaiming-normal weights
+(He et al., arXiv:1502.01852: fan_out for convolutions, N(0, 0.01) for linear layers, as torchvision initialises
+its VGGs) keep the signal alive; they are the real test.
+"""
+
+import torch
+from torch import nn
+
+from .choice import choose
+from .network import Network
+from .reference import Reference
+
+KERNELBENCH_SEED = 42
+
+
+def _keep_default(module: nn.Module) -> None:
+    """PyTorch's default initialisation has already been drawn by the constructors."""
+
+
+def _kaiming(module: nn.Module) -> None:
+    for child in module.modules():
+        if isinstance(child, nn.Conv2d):
+            nn.init.kaiming_normal_(child.weight, mode="fan_out", nonlinearity="relu")
+            nn.init.normal_(child.bias, 0.0, 0.1)  # not zero: a kernel that forgets the bias must show
+        elif isinstance(child, nn.Linear):
+            nn.init.normal_(child.weight, 0.0, 0.01)
+            nn.init.normal_(child.bias, 0.0, 0.1)
+
+
+SCHEMES = {"kernelbench": _keep_default, "kaiming": _kaiming}
+
+
+def reference(network: Network, scheme: str = "kaiming", seed: int = KERNELBENCH_SEED) -> Reference:
+    """The eager fp32 module on the CPU, its parameters drawn from ``seed``, in eval mode.
+
+    Parameters are drawn in KernelBench's order, so ``scheme="kernelbench"`` with seed 42 has its weights bit for
+    bit. The caller's global generator is left as it was.
+
+    Raises:
+        UnknownName: for a scheme that is not in ``SCHEMES``.
+    """
+    initialise = choose("weight scheme", scheme, SCHEMES)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = Reference(network)
+        initialise(module)
+    return module.eval().requires_grad_(False)
