@@ -1,0 +1,201 @@
+"""Tiles: how a layer is cut into the pieces that one CTA computes, as one typed value.
+
+``candidates`` lists the legal tiles of a layer, ``estimate_clocks`` ranks them from first principles (waves, and
+the busiest of tensor cores, L2 and shared memory in the main loop), and ``choose`` takes the best. A tile that the
+search of ``predict.search`` has found and stored for exactly this (layer, tier, device, batch) goes before it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, prod
+
+from ..floor.hardware import Device
+from ..workload.network import TAPS, Conv, Layer, Linear
+from ..workload.precision import Tier
+
+# Bytes that one SM gets from L2 in a clock when all SMs read: 9765 GB/s / 132 SMs / 1.98 GHz on an H200
+# (te42kyfo/gpu-benches, gpu-l2-cache/h200.txt, 16.5 MB), and the same from the H100 PCIe's row.
+L2_BYTES_PER_CLOCK = 37.0
+SHARED_BYTES_PER_CLOCK = 128.0  # 32 banks of 4 bytes
+MAX_BOX = 256  # a tensor copy's box has at most 256 elements along each dimension
+BARRIER_BYTES = 1024  # shared memory that the pipeline's barriers and its alignment may take
+CLOCKS_PER_TILE = 1500  # pipeline fill and drain, about two L2 latencies each; the same for every tile
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One CTA's share of a layer.
+
+    Attributes:
+        bm: pixels of a convolution, or batch columns of a linear layer.
+        bn: output channels, or rows of a linear layer's weights.
+        bk: depth of one main-loop step (input channels of one tap, or features).
+        stages: depth of the copy pipeline.
+        warps: warps of one CTA.
+        box: (images, rows, columns) of pixels whose product is ``bm``; None for the flat view.
+        swapped: weights on the MMA's M and pixels on its N, for narrow layers.
+        split_k: CTAs that share one output tile, each with a part of K.
+    """
+
+    bm: int
+    bn: int
+    bk: int
+    stages: int
+    warps: int
+    box: tuple[int, int, int] | None = None
+    swapped: bool = False
+    split_k: int = 1
+
+    @property
+    def view(self) -> str:
+        """How the tile sees the activation: "flat" (rows of a matrix) or "box" (rectangles of pixels)."""
+        return "flat" if self.box is None else "box"
+
+    def __str__(self) -> str:
+        shape = f"{self.bm}x{self.bn}x{self.bk}"
+        box = f" {'x'.join(map(str, self.box))}" if self.box else ""
+        return (
+            f"{shape} {self.view}{box}{' swapped' if self.swapped else ''}"
+            f"{f' /{self.split_k}' if self.split_k > 1 else ''} s{self.stages} w{self.warps}"
+        )
+
+
+def padded_rows(conv: Conv, batch: int) -> int:
+    """Rows of the flat view: pixels and the zero row and column that neighbours share."""
+    return batch * (conv.height + 1) * (conv.width + 1)
+
+
+def pixel_tiles(conv: Conv, tile: Tile, batch: int) -> int:
+    """Tiles along the pixels of a convolution's output."""
+    if tile.box is None:
+        return ceil(padded_rows(conv, batch) / tile.bm)
+    extents = (batch, conv.height, conv.width)
+    return prod(ceil(extent / side) for extent, side in zip(extents, tile.box, strict=True))
+
+
+def ctas(layer: Layer, tile: Tile, batch: int) -> int:
+    """CTAs of the layer's main kernel."""
+    if isinstance(layer, Conv):
+        return pixel_tiles(layer, tile, batch) * ceil(layer.c_out / tile.bn) * tile.split_k
+    return ceil(layer.features_out / tile.bn) * ceil(batch / tile.bm) * tile.split_k
+
+
+def depth(layer: Layer) -> int:
+    """K: the length of the products that a layer sums."""
+    return TAPS * layer.c_in if isinstance(layer, Conv) else layer.features_in
+
+
+def iterations(layer: Layer, tile: Tile) -> int:
+    """Main-loop steps of one CTA (of the longest, where split K does not divide evenly)."""
+    return ceil(ceil(depth(layer) / tile.bk) / tile.split_k)
+
+
+def load_bytes(tile: Tile, tier: Tier) -> int:
+    """Bytes that one main-loop step copies from L2 to shared memory: both operands' tiles."""
+    return (tile.bm + tile.bn) * tile.bk * tier.operand_bytes
+
+
+def shared_bytes(tile: Tile, tier: Tier) -> int:
+    """Shared memory of one CTA's pipeline, the epilogue's staging reusing it."""
+    return tile.stages * load_bytes(tile, tier) + BARRIER_BYTES
+
+
+def resident(tile: Tile, tier: Tier, device: Device) -> int:
+    """CTAs that fit one SM together: shared memory, and 65,536 registers at one accumulator and 40 more a thread."""
+    accumulators = 2 if tier.products > 1 else 1
+    registers = min(255, accumulators * tile.bm * tile.bn // (32 * tile.warps) + 40)
+    by_registers = 65536 // (registers * 32 * tile.warps)
+    return max(1, min(device.shared_bytes_per_sm // shared_bytes(tile, tier), by_registers))
+
+
+def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch: int) -> float:
+    """SM clocks of a layer under a tile: full waves of (main loop at its busiest resource + epilogue)."""
+    flops_per_clock = device.peaks[tier.rate] / (device.sms * device.clock_hz)
+    mma = 2 * tile.bm * tile.bn * tile.bk * tier.products / flops_per_clock
+    l2 = load_bytes(tile, tier) / L2_BYTES_PER_CLOCK
+    # wgmma reads A once and B once per 64 rows of M from shared memory, for each product
+    m, n = (tile.bn, tile.bm) if tile.swapped or isinstance(layer, Linear) else (tile.bm, tile.bn)
+    operand = tier.operand_bytes / (2 if tier.products > 1 else 1)
+    shared = tier.products * (m + ceil(m / 64) * n) * tile.bk * operand / SHARED_BYTES_PER_CLOCK
+    pooled = isinstance(layer, Conv) and layer.pooled and tile.box is not None
+    element = 4 if tile.split_k > 1 else tier.operand_bytes
+    epilogue = tile.bm * tile.bn * element / (4 if pooled else 1) / L2_BYTES_PER_CLOCK
+    together = resident(tile, tier, device)
+    count = ctas(layer, tile, batch)
+    waves = ceil(count / (device.sms * together))
+    per_sm = min(together, ceil(count / device.sms))  # CTAs that share one SM's units in a wave
+    hidden = 1 if together == 1 else 0.5  # a neighbour on the SM computes through half of a CTA's fill and epilogue
+    main_loop = per_sm * iterations(layer, tile) * max(mma, l2, shared)
+    reduce_pass = 0.0
+    if isinstance(layer, Conv) and (tile.split_k > 1 or (layer.pooled and tile.box is None)):
+        # a second launch reads what the first wrote, at L2's rate over all SMs
+        written = padded_rows(layer, batch) * layer.c_out * element * tile.split_k
+        reduce_pass = written / (device.sms * L2_BYTES_PER_CLOCK) + CLOCKS_PER_TILE
+    return waves * (main_loop + per_sm * hidden * (epilogue + CLOCKS_PER_TILE)) + reduce_pass
+
+
+def _boxes(conv: Conv, bm: int, batch: int) -> Iterator[tuple[int, int, int]]:
+    """Boxes of ``bm`` pixels: whole 2x2 pool windows, no side far larger than the image."""
+    for images in (1, 2, 4, 8):
+        for columns in (8, 16, 32, 64, 128):
+            rows = bm // (images * columns)
+            fits = images < 2 * batch and rows < 2 * conv.height and columns < 2 * conv.width
+            if rows >= 2 and fits and max(rows, columns) <= MAX_BOX:
+                yield images, rows, columns
+
+
+def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
+    row_bytes = 128  # one row of a tile fills the widest shared-memory swizzle
+    operand = tier.operand_bytes // (2 if tier.products > 1 else 1)
+    if tier.name == "fp32":  # no tensor cores: registers hold both operands, so tiles stay small
+        shapes = [(64, 64, 4, 3, False), (128, 64, 4, 3, False), (128, 64, 8, 3, False)]
+        bk = 16
+    elif tier.products > 1:  # two accumulators
+        shapes = [(128, 128, 8, 3, False), (64, 128, 4, 3, False), (128, 64, 4, 2, True), (128, 64, 4, 3, True)]
+        bk = row_bytes // operand
+    else:
+        shapes = [(128, 256, 8, 4, False), (256, 128, 8, 4, False), (128, 128, 8, 3, False), (128, 128, 4, 3, False)]
+        shapes += [(256, 64, 4, 2, True), (256, 64, 8, 2, True), (128, 64, 4, 4, True), (256, 64, 4, 4, True)]
+        bk = row_bytes // operand
+    bk = min(bk, conv.c_in)
+    for bm, bn, warps, stages, swapped in shapes:
+        if conv.c_out % bn or (swapped and conv.c_out != bn):
+            continue
+        for box in (None, *_boxes(conv, bm, batch)):
+            splits = (1,) if box or conv.height > 32 else (1, 2, 3, 4, 6)
+            for split_k in splits:
+                if split_k <= TAPS * conv.c_in // bk:
+                    yield Tile(bm, bn, bk, stages, warps, box, swapped, split_k)
+
+
+def _linear_candidates(linear: Linear, tier: Tier, batch: int) -> Iterator[Tile]:
+    columns = next(c for c in (16, 32, 64, 128) if c >= min(batch, 128))
+    operand = tier.operand_bytes // (2 if tier.products > 1 else 1)
+    bk = 32 if tier.name == "fp32" else 128 // operand
+    for bn, warps, stages in ((128, 4, 6), (64, 4, 6)):
+        for split_k in (1, 2, 4, 8, 16):
+            if split_k <= linear.features_in // bk:
+                yield Tile(columns, bn, bk, stages, warps, None, True, split_k)
+
+
+def candidates(layer: Layer, tier: Tier, device: Device, batch: int) -> list[Tile]:
+    """The legal tiles of a layer: those whose pipeline fits one CTA's shared memory."""
+    tiles = _conv_candidates(layer, tier, batch) if isinstance(layer, Conv) else _linear_candidates(layer, tier, batch)
+    return [tile for tile in tiles if shared_bytes(tile, tier) <= device.shared_bytes_per_block]
+
+
+@cache
+def choose(layer: Layer, tier: Tier, device_key: str, batch: int) -> Tile:
+    """The tile that this layer runs with.
+
+    Args:
+        layer: any layer but the stem (which has its own fixed tile).
+        tier: precision tier.
+        device_key: a key of ``floor.hardware.devices``.
+        batch: images, at least 1.
+    """
+    from ..floor.hardware import device
+
+    card = device(device_key)
+    return min(candidates(layer, tier, card, batch), key=lambda tile: estimate_clocks(layer, tile, tier, card, batch))
