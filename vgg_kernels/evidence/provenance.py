@@ -6,12 +6,17 @@ compared. No path, host name or user name is kept.
 
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from ..floor.hardware import device_by_torch_name
+from ..workload.choice import UnknownName
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PACKAGES = (
@@ -25,27 +30,36 @@ PACKAGES = (
     "nvidia-cudnn-cu12",
 )
 ENVIRONMENT = ("cuda_runtime_version", "nvidia_driver_version", "gcc_version", "libc_version", "os", "python_platform")
-IDENTITY = (("device", "name"), ("source", "sha256"), ("software", "torch"), ("software", "triton"))
+IDENTITY = ("device_name", "card", "torch", "triton", "git_revision", "source_sha256")
 
 
-def collect(device: str | None = None) -> dict[str, Any]:
+def collect(kind: str | None = None) -> dict[str, Any]:
     """Describe this process's machine and software.
 
     Args:
-        device: "cpu" or "cuda"; by default the GPU where there is one.
+        kind: "cpu" or "cuda"; by default the GPU where there is one.
 
     Returns:
-        A JSON-able document with the keys ``device`` (name, kind, memory, and NVML's state for a GPU), ``host`` (CPU,
-        cores, threads, load average), ``software`` (Python, torch, triton, packages, and what
-        ``torch.utils.collect_env`` says), ``flags`` (TF32 and cuDNN switches), ``source`` (git revision, whether
-        the package has uncommitted changes, and the SHA-256 of its files, which holds without git too) and
-        ``started`` (UTC).
+        A JSON-able document. At its top what decides whether two runs compare: ``device`` (key of its data sheet, or
+        a name made from its own), ``device_name``, ``card`` (a digest that tells equal cards of one host apart),
+        ``torch``, ``triton``, ``git_revision``, ``git_dirty``, ``source_sha256`` (which holds without git too) and
+        ``observed`` (UTC). Below it ``hardware`` (memory, and NVML's state for a GPU), ``host`` (CPU, cores,
+        threads, load average), ``software`` (packages, and what ``torch.utils.collect_env`` says) and ``flags``.
     """
     import torch
 
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    kind = kind or ("cuda" if torch.cuda.is_available() else "cpu")
+    hardware = gpu() if kind == "cuda" else {"name": cpu_name(), "memory_bytes": memory_bytes()}
+    packages = installed()
     return {
-        "device": gpu() if kind == "cuda" else {"name": cpu_name(), "kind": "cpu", "memory_bytes": memory_bytes()},
+        "device": device_key(hardware["name"], kind),
+        "device_name": hardware["name"],
+        "card": hardware.pop("card", None),
+        "torch": torch.__version__,
+        "triton": packages.get("triton"),
+        **source(),
+        "observed": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hardware": hardware | {"kind": kind},
         "host": {
             "cpu": cpu_name(),
             "cores": os.cpu_count(),
@@ -53,16 +67,23 @@ def collect(device: str | None = None) -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "load_average": load_average(),
         },
-        "software": software(),
+        "software": {"packages": packages, **software()},
         "flags": flags(),
-        "source": source(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def identity(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for one measurement to be the continuation of another: device, source, torch and triton."""
-    return {f"{group}.{key}": provenance.get(group, {}).get(key) for group, key in IDENTITY}
+    """What must be equal for one measurement to be the continuation of another."""
+    return {key: provenance.get(key) for key in IDENTITY}
+
+
+def device_key(name: str, kind: str) -> str:
+    """The data sheet's key where the table knows the card, else one made from the name: "cpu_amd_epyc"."""
+    try:
+        return device_by_torch_name(name).key
+    except UnknownName:
+        words = re.findall(r"[a-z0-9]+", name.lower())
+        return "_".join(words if kind == "cuda" else ["cpu", *words])
 
 
 def gpu(index: int = 0) -> dict[str, Any]:
@@ -72,16 +93,16 @@ def gpu(index: int = 0) -> dict[str, Any]:
     from .telemetry import open_gpu
 
     properties = torch.cuda.get_device_properties(index)
-    document = {
+    handle = open_gpu(index)
+    return {
         "name": properties.name,
-        "kind": "cuda",
+        "card": hashlib.sha256(str(properties.uuid).encode()).hexdigest()[:12],
         "arch": 10 * properties.major + properties.minor,
         "sms": properties.multi_processor_count,
         "memory_bytes": properties.total_memory,
         "l2_bytes": properties.L2_cache_size,
+        "nvml": None if handle is None else handle.describe(),
     }
-    handle = open_gpu(index)
-    return document | ({"nvml": None} if handle is None else {"nvml": handle.describe()})
 
 
 def cpu_name() -> str:
@@ -115,34 +136,37 @@ def flags() -> dict[str, Any]:
     }
 
 
+def installed() -> dict[str, str]:
+    """Versions of the packages that a time depends on, those that are there."""
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
 def software() -> dict[str, Any]:
-    """Versions of Python, torch, triton and the libraries below them."""
+    """Versions of Python, CUDA, cuDNN and the system below them."""
     import torch
     from torch.utils.collect_env import get_env_info
 
     found = get_env_info()._asdict()
-    packages = {}
-    for name in PACKAGES:
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "python": found["python_version"].split()[0],
-        "torch": torch.__version__,
-        "triton": packages.get("triton"),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
-        "packages": packages,
-        "environment": {key: found.get(key) for key in ENVIRONMENT},
+        **{key: found.get(key) for key in ENVIRONMENT},
     }
 
 
 def source() -> dict[str, Any]:
     """The package's git revision, whether its files differ from it, and the SHA-256 of the files themselves."""
-    revision = _git("rev-parse", "HEAD")
     status = _git("status", "--porcelain", "--", ".")
-    return {"revision": revision, "dirty": None if status is None else bool(status), "sha256": source_sha256()}
+    return {
+        "git_revision": _git("rev-parse", "HEAD"),
+        "git_dirty": None if status is None else bool(status),
+        "source_sha256": source_sha256(),
+    }
 
 
 def source_sha256(package: Path = PACKAGE) -> str:

@@ -77,7 +77,7 @@ class Subject(Protocol):
 
 
 def kernelbench(subject: Subject, machine: Machine, allow: "Allowance") -> list[float]:
-    """The public protocol; the fresh content is written and waited for ahead of the flush, so it costs no timed work."""
+    """The public protocol; the fresh content is waited for ahead of the flush, so it costs no timed work."""
     for _ in range(WARM_UPS):
         subject.feed()
         subject.call()
