@@ -1,7 +1,19 @@
-"""Where the study's files are."""
+"""Where the study's files are, and the rows it stands on: reported by others, measured here.
+
+``VGG_STUDY`` decides which measurements are shown: ``recorded`` (those committed under ``data/measured``) or ``fresh``
+(those of this machine under ``data/local`` as well). Unset, local runs are shown where there are any.
+"""
 
 import os
 from pathlib import Path
+
+import pandas as pd
+
+from ..evidence import schema
+from ..evidence.ledger import Runs, read_runs
+from ..workload.choice import choose
+
+CHOICES = {"recorded": ("data/measured",), "fresh": ("data/measured", "data/local")}
 
 
 def root() -> Path:
@@ -16,3 +28,41 @@ def root() -> Path:
         if (folder / "data").is_dir() and (folder / "notebooks").is_dir():
             return folder
     raise FileNotFoundError(f"no study found in {', '.join(map(str, candidates))}; set VGG_STUDY_ROOT to its folder")
+
+
+def _csv(name: str, table: schema.pa.DataFrameSchema) -> pd.DataFrame:
+    return schema.check_csv((root() / "data" / "reported" / name).read_bytes(), table, f"data/reported/{name}")
+
+
+def reported() -> pd.DataFrame:
+    """KernelBench's published times, one row a problem, device and variant; columns as in ``data/README.md``."""
+    return _csv("kernelbench_h100.csv", schema.KERNELBENCH)
+
+
+def reported_hopper() -> pd.DataFrame:
+    """Published rates of Hopper cards: matrix products in TFLOP/s, reads in GB/s."""
+    return _csv("hopper_public.csv", schema.HOPPER)
+
+
+def runs() -> dict[str, Runs]:
+    """The ledger's runs by where they are kept, as ``VGG_STUDY`` decides.
+
+    Raises:
+        UnknownName: for another value of ``VGG_STUDY``.
+    """
+    shown = choose("VGG_STUDY", os.environ.get("VGG_STUDY", "fresh"), CHOICES)
+    return {place: read_runs(root() / place) for place in shown}
+
+
+def measured() -> pd.DataFrame:
+    """Every sample measured by this project, one row a timed call; columns as in ``data/README.md``.
+
+    ``origin`` says whether a row is ``recorded`` (committed) or ``local`` (this machine's); runs that were superseded
+    are left out.
+    """
+    tables = []
+    for place, ledger in runs().items():
+        current = ledger.samples[~ledger.samples["run"].isin(ledger.superseded)]
+        tables.append(current.assign(evidence="measured", origin="local" if place == "data/local" else "recorded"))
+    filled = [table for table in tables if len(table)]
+    return pd.concat(filled, ignore_index=True) if filled else tables[0]
