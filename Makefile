@@ -1,0 +1,56 @@
+# make study   the whole study: environment, seven notebooks executed, figures/ written
+# make test    ruff, mypy, the tests, the notebooks compared with their stored outputs
+#
+# The environment lives in .venv and is made once, then again when pyproject.toml or constraints.txt change.
+# To use an environment of your own (with its own torch): pip install -e '.[test]' in it, then make study PY=python
+
+PYTHON ?= python3
+PY := .venv/bin/python
+JOBS ?= 2
+ifeq ($(origin PY), file)
+READY := .venv/.ready
+endif
+
+.PHONY: study test lint pytest nbval browser-test lab site constraints clean
+.DEFAULT_GOAL := study
+
+study: $(READY)
+	$(PY) -m vgg_kernels study
+
+test: lint pytest nbval $(if $(shell command -v chromium),browser-test)
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+pytest: $(READY)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
+
+# Strict: every stored output must come out again. A folder of its own takes the figures, so the tree stays as it is.
+nbval: $(READY)
+	@figures=$$(mktemp -d); trap 'rm -rf "$$figures"' EXIT; \
+	OMP_NUM_THREADS=1 VGG_STUDY=recorded VGG_STUDY_FIGURES="$$figures" $(PY) -m pytest -n $(JOBS) --dist loadfile \
+	  --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with=tests/nbval_sanitize.cfg notebooks
+
+# Needs Debian's chromium package (or CHROMIUM=path of another one).
+browser-test: $(READY)
+	$(PY) -m pytest -m browser tests/browser
+
+lab: $(READY)
+	$(PY) -m jupyterlab notebooks
+
+site: $(READY)
+	$(PY) -m vgg_kernels site
+
+constraints: $(READY)
+	@{ grep '^#' constraints.txt; $(PY) -m pip freeze --exclude-editable | grep '==' | grep -v '^#' | sed 's/+.*//'; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean:
+	rm -rf .venv site build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+.venv/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test]' --constraint constraints.txt
+	@touch $@

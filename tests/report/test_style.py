@@ -1,0 +1,118 @@
+import re
+from xml.etree import ElementTree
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vgg_kernels.floor.hardware import devices
+from vgg_kernels.report.style import EVIDENCE_STYLE, MARKERS, PALETTE, apply, bar, point, save, significant
+from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.precision import TIERS
+
+FRAME = pd.DataFrame({"layer": ["conv1_1", "fc8"], "time_us": [1 / 3, 123456.789]})
+
+
+def figure(shift=0.0):
+    with matplotlib.rc_context():
+        apply()
+        fig, axes = plt.subplots()
+        axes.bar([0], [1 + shift], **bar("modelled", PALETTE["fp16"]))
+        axes.plot([0, 1 / 3], [0.5, 2 / 3 + shift], **point("measured", PALETTE["tf32"]))
+        axes.set_title("Time per layer (µs)")
+    return fig
+
+
+def test_a_figure_is_the_same_bytes_from_run_to_run(tmp_path):
+    first = save(figure(), "03_floor", FRAME, "Two bars.", tmp_path / "a")
+    again = save(figure(), "03_floor", FRAME, "Two bars.", tmp_path / "b")
+    assert first.svg.read_bytes() == again.svg.read_bytes()
+    assert first.csv.read_bytes() == again.csv.read_bytes()
+    assert first.png == again.png
+
+
+def test_the_last_digits_of_a_coordinate_change_no_byte(tmp_path):
+    first = save(figure(), "03_floor", FRAME, "Two bars.", tmp_path / "a")
+    noisy = save(figure(1e-12), "03_floor", FRAME, "Two bars.", tmp_path / "b")
+    moved = save(figure(0.1), "03_floor", FRAME, "Two bars.", tmp_path / "c")
+    assert first.svg.read_bytes() == noisy.svg.read_bytes()
+    assert first.svg.read_bytes() != moved.svg.read_bytes()
+
+
+def test_the_svg_is_well_formed_described_and_undated(tmp_path):
+    saved = save(figure(), "03_floor", FRAME, 'Bars "<fp16>" & more.', tmp_path)
+    tree = ElementTree.parse(saved.svg).getroot()
+    assert tree.get("aria-label") == 'Bars "<fp16>" & more.'
+    assert tree.get("role") == "img"
+    text = saved.svg.read_text()
+    references = set(re.findall(r"(?:url\(|href=\")#([\w-]+)", text))
+    assert references <= {element.get("id") for element in tree.iter()}
+    assert "Matplotlib" not in text
+    assert not re.search(r"20\d\d-\d\d", text)
+
+
+def test_the_data_behind_the_figure_lie_next_to_it(tmp_path):
+    saved = save(figure(), "03_floor", FRAME, "Two bars.", tmp_path)
+    assert saved.csv.read_text() == "layer,time_us\nconv1_1,0.333333\nfc8,123457\n"
+
+
+def test_a_saved_figure_shows_itself_once_with_alternative_text_and_no_absolute_path(tmp_path):
+    fig = figure()
+    saved = save(fig, "03_floor", FRAME, "Two bars.", tmp_path)
+    data, metadata = saved._repr_mimebundle_()
+    assert data["text/plain"] == repr(saved) == "figures/03_floor.svg"
+    assert metadata["image/png"]["alt"] == "Two bars."
+    assert not plt.fignum_exists(fig.number)
+
+
+def test_figures_go_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("VGG_STUDY_FIGURES", str(tmp_path / "there"))
+    assert save(figure(), "03_floor", FRAME, "Two bars.").svg == tmp_path / "there" / "03_floor.svg"
+
+
+@pytest.mark.parametrize(
+    ("name", "frame", "alt", "told"),
+    [
+        ("floor", FRAME, "Bars.", "figure name 'floor'"),
+        ("03_floor/../x", FRAME, "Bars.", "accepted: two digits"),
+        ("03_floor", FRAME.head(0), "Bars.", "has no rows"),
+        ("03_floor", FRAME, "  ", "alt is empty"),
+    ],
+)
+def test_a_figure_without_name_data_or_description_is_refused(tmp_path, name, frame, alt, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        save(figure(), name, frame, alt, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_tier_and_device_has_its_colour_and_every_device_its_marker():
+    assert set(TIERS) | set(devices()) <= set(PALETTE)
+    assert set(devices()) <= set(MARKERS)
+    assert len({PALETTE[tier] for tier in TIERS}) == len(TIERS)
+    assert len({PALETTE[device] for device in devices()}) == len(devices())
+
+
+def test_the_four_kinds_of_evidence_are_drawn_apart():
+    assert list(EVIDENCE_STYLE) == ["reported", "measured", "derived", "modelled"]
+    assert len({str(point(evidence, "C0")) for evidence in EVIDENCE_STYLE}) == 4
+    assert len({str(bar(evidence, "C0")) for evidence in EVIDENCE_STYLE}) == 4
+    with pytest.raises(UnknownName, match="accepted: reported, measured, derived, modelled"):
+        bar("guessed", "C0")
+
+
+@given(st.floats(1e-9, 1e12), st.integers(1, 6))
+def test_rounding_keeps_the_asked_for_digits(value, digits):
+    rounded = significant(pd.DataFrame({"name": ["a"], "count": [12345], "value": [value]}), digits)
+    assert abs(rounded["value"][0] - value) <= 0.5001 * 10 ** (np.floor(np.log10(value)) - digits + 1)
+    assert rounded["count"][0] == 12345
+    assert len(f"{rounded['value'][0]:.15g}".replace(".", "").strip("0").split("e")[0]) <= digits
+
+
+def test_rounding_leaves_missing_and_infinite_values():
+    values = significant(pd.DataFrame({"x": [np.nan, np.inf, 1.2345]}))["x"]
+    assert np.isnan(values[0])
+    assert values[1:].tolist() == [np.inf, 1.23]
