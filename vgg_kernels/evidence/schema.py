@@ -93,6 +93,37 @@ KERNELBENCH = pa.DataFrameSchema(
     unique=["level", "problem", "device", "variant"],
 )
 
+KERNELBENCH_VGG19 = pa.DataFrameSchema(
+    {
+        "device": _text(),
+        "device_name": _text(),
+        "host": _text(),
+        "variant": _text(),
+        "batch": _count(1),
+        "dtype": _text(),
+        "cudnn_allow_tf32": pa.Column(bool),
+        "matmul_allow_tf32": pa.Column(bool),
+        "timer": _text(*TIMERS),
+        "cache": _text(*CACHES),
+        "torch_stated": _text(),
+        "torch_pinned": _text(),
+        "warmups": _count(0),
+        "trials": _count(1),
+        "mean_ms": _ms(),
+        "std_ms": pa.Column(float, pa.Check.ge(0)),
+        "min_ms": _ms(),
+        "max_ms": _ms(),
+        "problem_sha256": pa.Column(str, pa.Check.str_length(64, 64)),
+        **_PUBLISHED,
+        "date": _text(),
+        "withdrawn_commit": pa.Column(str),
+        "withdrawn": pa.Column(str),
+        "license": _text(),
+        "evidence": _text("reported"),
+    },
+    unique=["path", "commit"],
+)
+
 HOPPER = pa.DataFrameSchema(
     {
         "device": _text(),

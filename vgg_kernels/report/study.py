@@ -39,6 +39,11 @@ def reported() -> pd.DataFrame:
     return _csv("kernelbench_h100.csv", schema.KERNELBENCH)
 
 
+def reported_vgg19() -> pd.DataFrame:
+    """Every time that KernelBench has published for VGG19 on an H100, those it withdrew included."""
+    return _csv("kernelbench_vgg19.csv", schema.KERNELBENCH_VGG19)
+
+
 def reported_hopper() -> pd.DataFrame:
     """Published rates of Hopper cards: matrix products in TFLOP/s, reads in GB/s."""
     return _csv("hopper_public.csv", schema.HOPPER)
