@@ -1,0 +1,161 @@
+"""What to measure in which order, and whether the next step still fits the budget.
+
+The gate comes first; then what a reader asks first (eager, inductor, our tiers, at the workload's batch); then the
+ceilings that explain those; then everything else, the steps that compile longest last.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from .variants import Variant
+
+MAIN_BATCH = 10  # the workload's own
+GATE_SHARE = 0.4  # of the budget: a slow gate must not leave a run without a single time
+PARTS = ("verify", "time", "layers", "profile", "ceilings")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to measure; what a killed run takes up again is the steps that it had not finished."""
+
+    part: str
+    variant: Variant | None = None
+    batch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the run's notes: "time/eager/10", "verify/ours_fp16", "ceilings"."""
+        return "/".join(str(word) for word in (self.part, self.variant and self.variant.name, self.batch) if word)
+
+    @property
+    def family(self) -> str:
+        """What its duration depends on: the part and, for inductor, how much it compiles."""
+        if self.variant is None:
+            return self.part
+        slow = "-max" if self.variant.mode and "max" in self.variant.mode else ""
+        return f"{self.part}/{self.variant.family}{slow}"
+
+
+def steps(
+    kind: str, variants: Iterable[Variant], batches: Iterable[int], parts: Iterable[str] = PARTS
+) -> tuple[Step, ...]:
+    """Every step of a run, most important first.
+
+    Args:
+        kind: "cuda" or "cpu". On a CPU none of our tiers is timed (they run in Triton's interpreter), so there the
+            gate holds nothing up and comes last.
+        variants: from ``variants.select``, in order of importance.
+        batches: images; the workload's own comes first whatever the order.
+        parts: of ``PARTS``; profiles and layers are taken at the first batch.
+    """
+    order = sorted(dict.fromkeys(batches), key=lambda batch: (batch != MAIN_BATCH, batch))
+    rows = list(variants)
+    timed = [v for v in rows if kind == "cuda" or v.family != "ours"]
+    found = [Step("verify", v) for v in rows if v.family == "ours"]
+    found += [Step("time", v, batch) for batch in order for v in timed]
+    found += [Step(part, v, order[0]) for part in ("profile", "layers") for v in timed]
+    found.append(Step("ceilings"))
+    wanted = set(parts)
+    return tuple(sorted((s for s in found if s.part in wanted), key=lambda step: _rank(step, kind, order[0])))
+
+
+def _rank(step: Step, kind: str, main: int) -> int:
+    """Position among the parts; the order of ``variants`` decides within one."""
+    slow = step.family.endswith("-max")
+    plain = step.variant is None or step.variant.name in ("eager", "inductor") or step.variant.family == "ours"
+    first = step.batch == main
+    ranks = {
+        "verify": 0 if kind == "cuda" else 8,
+        "time": (1 if plain else 6 if slow else 4) if first else (9 if slow else 7),
+        "ceilings": 2,
+        "profile": 3 if plain else 10,
+        "layers": 5 if plain and step.family != "layers/inductor" else 8 if not slow else 11,
+    }
+    return ranks[step.part]
+
+
+# Seconds that a step takes before one like it has been seen; on a GPU mostly compiling, from other cards' runs.
+GPU_ESTIMATES = {
+    "verify/ours": 20.0,
+    "time/eager": 6.0,
+    "time/inductor": 40.0,
+    "time/inductor-max": 100.0,
+    "time/ours": 15.0,
+    "profile/eager": 5.0,
+    "profile/inductor": 10.0,
+    "profile/inductor-max": 60.0,
+    "profile/ours": 8.0,
+    "layers/eager": 10.0,
+    "layers/inductor": 60.0,
+    "layers/inductor-max": 200.0,
+    "layers/ours": 15.0,
+    "ceilings": 15.0,
+}
+
+
+@dataclass
+class Budget:
+    """Seconds that are left, and what each kind of step has been seen to take.
+
+    Attributes:
+        now: seconds, monotonic.
+        until_s: on that clock.
+        total_s: the whole budget.
+        guess: seconds for a step of which none like it has been seen.
+        seen: the longest of each family so far.
+    """
+
+    now: Callable[[], float]
+    until_s: float
+    total_s: float
+    guess: Callable[[Step], float]
+    seen: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the budget ends, not below zero."""
+        return max(0.0, self.until_s - self.now())
+
+    def estimate(self, step: Step) -> float:
+        """Seconds that ``step`` is expected to take: as long as the longest like it, else the guess."""
+        seen = self.seen.get(self._family(step))
+        return self.guess(step) if seen is None else seen
+
+    def refuses(self, step: Step) -> str | None:
+        """Why the step is not begun, or none."""
+        need = self.estimate(step)
+        if step.part == "verify":
+            left = self.left_s - (1 - GATE_SHARE) * self.total_s
+            if need > max(left, 0.0):
+                return f"needs about {need:.0f} s; {max(left, 0):.0f} s of the gate's share of the budget are left"
+        if need > self.left_s:
+            return f"needs about {need:.0f} s; {self.left_s:.0f} s of the budget are left"
+        return None
+
+    def learn(self, step: Step, took_s: float) -> None:
+        """Remember how long a finished step took."""
+        family = self._family(step)
+        self.seen[family] = max(took_s, self.seen.get(family, 0.0))
+
+    @staticmethod
+    def _family(step: Step) -> str:
+        return f"{step.family}/{step.batch}" if step.batch else step.family
+
+
+def choose_parts(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split ``--only`` into parts and variants' words; parts alone leave every variant, variants alone every part."""
+    words = tuple(words)
+    parts = tuple(word for word in words if word in PARTS)
+    return parts or PARTS, tuple(word for word in words if word not in PARTS)
+
+
+def check_batches(batches: Iterable[int]) -> tuple[int, ...]:
+    """The batches, each once.
+
+    Raises:
+        ValueError: for none, or one below 1.
+    """
+    batches = tuple(dict.fromkeys(batches))
+    if not batches or min(batches) < 1:
+        raise ValueError(f"batches {list(batches)} are not accepted: one or more, each at least 1, are")
+    return batches

@@ -1,0 +1,223 @@
+"""What is measured: eager and inductor as a user would set them up, and our tiers. One row each.
+
+All keep one contract, fp32 NCHW in and fp32 logits out, so a conversion that a variant needs is inside its time.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..workload.choice import UnknownName
+from ..workload.network import Conv, Network
+from ..workload.precision import TIERS
+from ..workload.reference import Reference
+
+HOPPER = 90  # wgmma and bulk tensor copies: what our kernels are compiled to
+
+Forward = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run the network.
+
+    Attributes:
+        name: its column in every row.
+        family: "eager", "inductor" or "ours".
+        tier: the tier its operands amount to, which is the cohort it is compared in.
+        dtype: "fp32" or "fp16", the module's parameters.
+        channels_last: memory format of the module and of its input.
+        cudnn_allow_tf32: may convolutions round fp32 operands to tf32? (PyTorch's default: yes)
+        matmul_allow_tf32: may matrix products? (PyTorch's default: no)
+        mode: ``torch.compile``'s mode, for inductor.
+        graphs: it replays CUDA graphs of its own.
+    """
+
+    name: str
+    family: str
+    tier: str
+    dtype: str = "fp32"
+    channels_last: bool = False
+    cudnn_allow_tf32: bool = True
+    matmul_allow_tf32: bool = False
+    mode: str | None = None
+    graphs: bool = False
+
+    @property
+    def columns(self) -> dict[str, object]:
+        """Its part of a sample row."""
+        return {
+            "variant": self.name,
+            "tier": self.tier,
+            "dtype": self.dtype,
+            "cudnn_allow_tf32": self.cudnn_allow_tf32,
+            "matmul_allow_tf32": self.matmul_allow_tf32,
+        }
+
+
+STRICT = {"cudnn_allow_tf32": False, "matmul_allow_tf32": False}
+RELAXED = {"cudnn_allow_tf32": True, "matmul_allow_tf32": True}
+HALF = {"dtype": "fp16", "channels_last": True}
+OURS = tuple(
+    Variant(f"ours_{tier}", "ours", tier, **STRICT) for tier in ("fp16", "fp16x3", "tf32", "bf16", "fp8", "fp32")
+)
+
+GPU_VARIANTS = (  # most important first
+    Variant("eager", "eager", "tf32"),
+    Variant("inductor", "inductor", "tf32", mode="default"),
+    *OURS,
+    Variant("eager_fp16_channels_last", "eager", "fp16", **HALF),
+    Variant("eager_tf32", "eager", "tf32", **RELAXED),
+    Variant("eager_strict", "eager", "fp32", **STRICT),
+    Variant("inductor_max_tf32", "inductor", "tf32", mode="max-autotune-no-cudagraphs", **RELAXED),
+    Variant("inductor_max_tf32_graphs", "inductor", "tf32", mode="max-autotune", graphs=True, **RELAXED),
+    Variant("inductor_max_fp16_channels_last", "inductor", "fp16", mode="max-autotune-no-cudagraphs", **HALF),
+    Variant("inductor_max_fp16_channels_last_graphs", "inductor", "fp16", mode="max-autotune", graphs=True, **HALF),
+    Variant("inductor_max_strict", "inductor", "fp32", mode="max-autotune-no-cudagraphs", **STRICT),
+    Variant("inductor_max_strict_graphs", "inductor", "fp32", mode="max-autotune", graphs=True, **STRICT),
+)
+CPU_VARIANTS = (  # a CPU has no tf32: the switches do nothing, and operands keep all 24 bits
+    Variant("eager", "eager", "fp32"),
+    Variant("inductor", "inductor", "fp32", mode="default"),
+)
+VARIANTS = {"cuda": GPU_VARIANTS, "cpu": CPU_VARIANTS}
+
+
+def selectable(kind: str) -> tuple[str, ...]:
+    """The words that ``select`` accepts: names, families and tiers."""
+    rows = VARIANTS[kind]
+    return tuple(dict.fromkeys([v.name for v in rows] + [v.family for v in rows] + [v.tier for v in OURS]))
+
+
+def select(kind: str, only: tuple[str, ...] = ()) -> tuple[Variant, ...]:
+    """The variants of a device kind, in order of importance, or those that ``only`` names.
+
+    Args:
+        kind: "cuda" or "cpu".
+        only: names ("eager_tf32"), families ("inductor") or tiers of ours ("fp16x3"); empty for all.
+
+    Raises:
+        UnknownName: for a word that names none of them, listing those that do.
+    """
+    for word in only:
+        if word not in selectable(kind):
+            raise UnknownName(f"unknown variant {word!r}; accepted on {kind}: {', '.join(selectable(kind))}")
+
+    def wanted(v: Variant) -> bool:
+        return not only or v.name in only or v.family in only or (v.family == "ours" and v.tier in only)
+
+    return tuple(v for v in VARIANTS[kind] if wanted(v))
+
+
+def refusal(variant: Variant, network: Network, batch: int, device: str, arch: int, memory_bytes: float) -> str | None:
+    """Why this device cannot run the variant at this batch, or none.
+
+    Args:
+        variant: the row.
+        network: the layer table.
+        batch: images.
+        device: its name, for the sentence.
+        arch: compute capability as one number; 0 for a CPU.
+        memory_bytes: memory of the device.
+    """
+    if variant.family == "ours" and 0 < arch < HOPPER:
+        return (
+            f"{variant.name} needs sm_{HOPPER} or later (wgmma and bulk tensor copies); "
+            f"{device} is sm_{arch}, so its kernels are refused there"
+        )
+    needed = footprint(variant, network, batch)
+    if needed > memory_bytes:
+        return (
+            f"{variant.name} at batch {batch} needs about {needed / 1e9:.1f} GB; "
+            f"{device} has {memory_bytes / 1e9:.1f} GB; a smaller --batch may fit"
+        )
+    return None
+
+
+def footprint(variant: Variant, network: Network, batch: int) -> float:
+    """Bytes that must be held at once: the fp32 reference, the variant's copy, and the widest layer's input and output.
+
+    A lower bound (workspaces and fragmentation come on top): what exceeds it cannot run.
+    """
+    element = TIERS[variant.tier].operand_bytes if variant.family == "ours" else 2 if variant.dtype == "fp16" else 4
+    weights = network.parameters * (4 + (element if variant.family == "ours" or variant.dtype == "fp16" else 0))
+    widest = max(
+        batch * (_numbers(layer.input_shape) + layer.c_out * layer.height * layer.width)
+        for layer in network.layers
+        if isinstance(layer, Conv)
+    )
+    return float(weights + element * widest + 4 * batch * 3 * network.image**2)
+
+
+def _numbers(shape: tuple[int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+@contextmanager
+def precision(variant: Variant) -> Iterator[None]:
+    """Set PyTorch's two TF32 switches as the variant has them, and put them back."""
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = variant.cudnn_allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = variant.matmul_allow_tf32
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def build(variant: Variant, module: nn.Module) -> Forward:
+    """The variant as a function of an fp32 batch. ``module`` is left as it is; a compiled one compiles at first call.
+
+    Args:
+        variant: the row; call the result under ``precision(variant)``.
+        module: the fp32 reference, or one layer of it, on the device.
+    """
+    if variant.family == "ours":
+        from ..kernels.model import VGG  # imported here: triton reads its environment when it is imported
+
+        return VGG.from_reference(module, tier=variant.tier)
+    dtype = torch.float16 if variant.dtype == "fp16" else torch.float32
+    layout = torch.channels_last if variant.channels_last else torch.contiguous_format
+    if variant.dtype == "fp16" or variant.channels_last:
+        twin = _copy(module).to(dtype=dtype, memory_format=layout)
+    else:
+        twin = module
+
+    def forward(x: Tensor) -> Tensor:
+        x = x.to(dtype=dtype, memory_format=layout) if x.dim() == 4 else x.to(dtype)
+        return twin(x).float()
+
+    if variant.family == "inductor":
+        return torch.compile(forward, mode=variant.mode, dynamic=False)
+    return forward
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    from copy import deepcopy
+
+    return deepcopy(module)
+
+
+def layers(module: Reference) -> dict[str, nn.Module]:
+    """Each layer of the reference as a module of its own, with its ReLU and its pool; parameters are shared.
+
+    The classifier's layers take ``[N, features]``.
+    """
+    network = module.network
+    children = dict(module.named_modules())
+    found: dict[str, nn.Module] = {}
+    for layer in network.layers:
+        parts: list[nn.Module] = [children[layer.key]]
+        if isinstance(layer, Conv):
+            parts.append(nn.ReLU(inplace=True))
+            parts += [nn.MaxPool2d(2, 2)] if layer.pooled else []
+        elif layer.relu:
+            parts.append(nn.ReLU(inplace=True))
+        found[layer.name] = nn.Sequential(*parts)
+    return found
