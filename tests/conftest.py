@@ -1,8 +1,16 @@
-"""What holds for every test: nothing is written into the tree, and GPU tests run where there is a GPU."""
+"""What holds for every test: nothing is written into the tree, and GPU tests run where there is a GPU.
+
+``fake`` makes runs of the ledger that nobody measured, for the tests of what is done with runs.
+"""
 
 import os
+from pathlib import Path
 
+import numpy as np
 import pytest
+
+from vgg_kernels.evidence.ledger import RunWriter
+from vgg_kernels.evidence.provenance import device_key
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,3 +27,75 @@ def pytest_collection_modifyitems(items):
     if not torch.cuda.is_available():
         for item in on_gpu:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+
+
+FAKE_ROW = {
+    "variant": "eager",
+    "tier": "tf32",
+    "network": "vgg19",
+    "batch": 10,
+    "layer": "network",
+    "timer": "kernelbench",
+    "cache": "cold",
+    "dtype": "fp32",
+    "cudnn_allow_tf32": True,
+    "matmul_allow_tf32": False,
+}
+FAKE_PROVENANCE = {
+    "card": "aaaaaaaaaaaa",
+    "torch": "2.11.0",
+    "triton": "3.6.0",
+    "git_revision": "0" * 40,
+    "git_dirty": False,
+    "source_sha256": "1" * 64,
+    "observed": "2026-03-10T12:00:00+00:00",
+    "flags": {"cudnn_allow_tf32": True, "matmul_allow_tf32": False},
+}
+
+
+def fake_provenance(name: str = "NVIDIA H100 80GB HBM3", kind: str = "cuda", **changed: object) -> dict:
+    """Provenance of a machine that does not exist."""
+    device = {"device": device_key(name, kind), "device_name": name, "hardware": {"kind": kind}}
+    return {**FAKE_PROVENANCE, **device, **changed}
+
+
+def fake_times(mean_ms: float, n: int = 100, seed: int = 0) -> list[float]:
+    """Times that nobody measured: normal, half a per cent wide."""
+    return [float(t) for t in mean_ms * (1 + 0.005 * np.random.default_rng(seed).standard_normal(n))]
+
+
+def write_fake_run(
+    folder: Path,
+    times: dict[str, list[float]],
+    *,
+    gate: dict[str, bool] | None = None,
+    seal: bool = True,
+    row: dict | None = None,
+    **provenance: object,
+) -> Path:
+    """A run of the ledger that nobody measured: ``times`` and ``gate`` by variant."""
+    run = RunWriter(folder, fake_provenance(**provenance))
+    for variant, samples in times.items():
+        rows = {**FAKE_ROW, **(row or {}), "variant": variant}
+        run.append({**rows, "sample": i, "time_ms": t} for i, t in enumerate(samples))
+    for variant, passed in (gate or {}).items():
+        tier = {**FAKE_ROW, **(row or {})}["tier"]
+        run.note("gate", {"variant": variant, "tier": tier, "network": "vgg19", "passed": passed})
+    if seal:
+        run.finish()
+    else:
+        run.close()
+    return folder
+
+
+@pytest.fixture
+def fake():
+    """The makers of fake runs, as one object: ``fake.run``, ``fake.times``, ``fake.provenance``, ``fake.row``."""
+
+    class Fake:
+        run = staticmethod(write_fake_run)
+        times = staticmethod(fake_times)
+        provenance = staticmethod(fake_provenance)
+        row = FAKE_ROW
+
+    return Fake

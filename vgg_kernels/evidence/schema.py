@@ -268,13 +268,14 @@ def _typed(values: pd.Series, column: pa.Column) -> pd.Series:
 def _sentences(cases: pd.DataFrame, raw: pd.DataFrame, name: str) -> list[str]:
     sentences = {}
     for case in cases.itertuples():
-        known = case.column in raw
         if pd.isna(case.index):  # a whole column of another type: find the first value that made it so
             bad = raw[case.column].str.lower().isin(TRUTH)
             row = int((~bad).idxmax())
         else:
             row = int(case.index)
-        what = f"{case.column} is {raw[case.column][row]!r}" if known else "repeats an earlier row"
+        if case.check == "multiple_fields_uniqueness":
+            sentences.setdefault(row, f"{name} row {row + FIRST_ROW}: repeats another row's key")
+            continue
         why = "of another type" if case.check in ("not_nullable", "dtype('bool')") else case.check
-        sentences.setdefault(row, f"{name} row {row + FIRST_ROW}: {what} ({why})")
+        sentences.setdefault(row, f"{name} row {row + FIRST_ROW}: {case.column} is {raw[case.column][row]!r} ({why})")
     return [sentences[row] for row in sorted(sentences)[:NAMED_FAILURES]]

@@ -1,0 +1,275 @@
+"""Records: one variant's time on one device, with everything that was stated about it, and nothing that was concluded.
+
+What follows from the facts (trust, rank, quarantine) is computed by ``evidence.trust`` and ``evidence.ranking`` each
+time, so it cannot be typed in.
+"""
+
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..workload.identity import IDENTITY, KERNELBENCH, sha256
+from . import statistics
+from .ledger import Runs
+
+NETWORK = "vgg19"
+WHOLE = "network"  # the ``layer`` of rows that time the whole forward
+PYTORCH_OWN = ("eager", "inductor", "cudagraphs")  # how names of PyTorch's own executions of the reference begin
+DIGITS = 6  # of every statistic that is stored: another CPU gives the same
+
+
+class Facts(BaseModel):
+    """A frozen document that takes no other keys: what the JSON Schema is made from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cohort(Facts):
+    """What must be equal for two records to be ranked together."""
+
+    network: str
+    batch: int = Field(description="images a call")
+    device: str = Field(description="key of the device's data sheet, or a name made from its own")
+    tier: str = Field(description="precision of the least precise operand of any product")
+    timer: str = Field(description="how a call was timed")
+    cache: str = Field(description="cold: L2 emptied before each call; warm: as the call before left it")
+
+    def __str__(self) -> str:
+        return f"{self.device}, batch {self.batch}, {self.tier}, {self.timer} timer, {self.cache} cache"
+
+
+class Times(Facts):
+    """Statistics of the timed calls, in milliseconds, to six digits; null where the samples do not allow one."""
+
+    n: int = Field(description="timed calls")
+    mean_ms: float
+    std_ms: float | None
+    median_ms: float | None = Field(description="null where only mean and deviation were published")
+    min_ms: float
+    max_ms: float
+    low_ms: float | None = Field(description="lower end of the 95 % interval of the mean")
+    high_ms: float | None = Field(description="upper end of the 95 % interval of the mean")
+    p95_ms: float | None = Field(description="null below 59 samples")
+    p99_ms: float | None = Field(description="null below 299 samples")
+    as_published_ms: float = Field(
+        description="the mean as the public protocol rounds it, to three significant figures"
+    )
+    interval: str = Field(description="how the interval was made")
+
+    @classmethod
+    def of(cls, summary: statistics.Summary) -> "Times":
+        """The summary, rounded for storing."""
+        values = {k: float(f"{v:.{DIGITS}g}") if isinstance(v, float) else v for k, v in vars(summary).items()}
+        return cls(**values, as_published_ms=statistics.as_published(summary.mean_ms))
+
+
+class Origin(Facts):
+    """Who observed it, when, where the evidence is."""
+
+    evidence: Literal["reported", "measured"]
+    observer: str = Field(description="whose measurement it is")
+    observed: date = Field(description="day of the measurement, or of its publication where only that is known")
+    device_name: str
+    card: str | None = Field(description="digest that tells equal cards apart; null where it is not known")
+    torch: str
+    source: str = Field(description="address of the publication, or the run's folder")
+    revision: str | None = Field(description="git revision of the publication or of the source that was run")
+    file: str = Field(description="the file that holds it, from the repository's folder")
+    row: int | None = Field(description="row of that file, where the record is one row")
+
+
+class Verdict(Facts):
+    """What the gate said: whether the result was right before its speed was looked at."""
+
+    state: Literal["passed", "failed", "missing", "reference"]
+    why: str
+
+
+class Record(Facts):
+    """One observation of one variant, as stated by its evidence."""
+
+    variant: str
+    cohort: Cohort
+    dtype: str
+    cudnn_allow_tf32: bool
+    matmul_allow_tf32: bool
+    times: Times
+    origin: Origin
+    gate: Verdict
+    workload_sha256: str | None = Field(
+        description="identity of the workload it was sealed with, or its problem file's"
+    )
+    samples_sha256: str | None = Field(
+        description="seal of the run that holds its raw samples; null where none is public"
+    )
+    recipe: str | None = Field(description="how to repeat it; null where the source that ran cannot be had")
+    caveats: list[str] = Field(description="what the evidence leaves open")
+    withdrawn: date | None = Field(description="day on which its publisher took it back")
+    superseded_by: str | None = Field(description="id of the run that corrects it")
+
+    @property
+    def sha256(self) -> str:
+        """The record's identity: SHA-256 of its RFC 8785 canonical JSON."""
+        return sha256(self.model_dump(mode="json"))
+
+    @property
+    def where(self) -> str:
+        """File and row, for messages."""
+        return self.origin.file + (f" row {self.origin.row}" if self.origin.row else "")
+
+
+def is_pytorch_own(variant: str) -> bool:
+    """Whether a variant is PyTorch's own execution of the reference module, which candidates are held against."""
+    return variant.startswith(PYTORCH_OWN)
+
+
+def tier_of(dtype: str, cudnn_allow_tf32: bool, matmul_allow_tf32: bool) -> str:
+    """The tier of the least precise operand: fp32 tensors whose convolutions or products may use TF32 are ``tf32``.
+
+    Raises:
+        ValueError: for a dtype other than float32, float16 and bfloat16.
+    """
+    narrow = {"float16": "fp16", "bfloat16": "bf16"}
+    if dtype in narrow:
+        return narrow[dtype]
+    if dtype != "float32":
+        raise ValueError(f"dtype {dtype!r} is not accepted: float32, float16 and bfloat16 are")
+    return "tf32" if cudnn_allow_tf32 or matmul_allow_tf32 else "fp32"
+
+
+def from_reported(rows: pd.DataFrame, file: str) -> list[Record]:
+    """The published rows of ``data/reported/kernelbench_vgg19.csv`` as records."""
+    return [_reported(row, file, number) for number, row in enumerate(rows.itertuples(), start=2)]
+
+
+def _reported(row: Any, file: str, number: int) -> Record:
+    caveats = ["no raw samples are public", "the day is that of publication", "no check of the outputs is public"]
+    if row.torch_stated.split("+")[0] != row.torch_pinned:
+        caveats.append(f"its source states torch {row.torch_stated} and pins torch {row.torch_pinned}")
+    caveats.append(f"{row.cache} cache: read from the timing code of the publishing revision, not stated by it")
+    if row.problem_sha256 != KERNELBENCH["sha256"]:
+        caveats.append(f"another problem file: input from {KERNELBENCH['earlier_inputs'][row.problem_sha256]}")
+    tier = tier_of(row.dtype, row.cudnn_allow_tf32, row.matmul_allow_tf32)
+    return Record(
+        variant=row.variant,
+        cohort=Cohort(network=NETWORK, batch=row.batch, device=row.device, tier=tier, timer=row.timer, cache=row.cache),
+        dtype=row.dtype,
+        cudnn_allow_tf32=row.cudnn_allow_tf32,
+        matmul_allow_tf32=row.matmul_allow_tf32,
+        times=Times.of(statistics.from_published(row.mean_ms, row.std_ms, row.min_ms, row.max_ms, row.trials)),
+        origin=Origin(
+            evidence="reported",
+            observer=f"KernelBench, on {row.host}",
+            observed=date.fromisoformat(row.date),
+            device_name=row.device_name,
+            card=None,
+            torch=row.torch_stated,
+            source=f"{row.source}/blob/{row.commit}/{row.path}",
+            revision=row.commit,
+            file=file,
+            row=number,
+        ),
+        gate=_verdict(row.variant, None),
+        workload_sha256=row.problem_sha256,
+        samples_sha256=None,
+        recipe=f"scripts/generate_baseline_time*.py of {row.source} at {row.commit[:10]}",
+        caveats=caveats,
+        withdrawn=date.fromisoformat(row.withdrawn) if row.withdrawn else None,
+        superseded_by=None,
+    )
+
+
+def _verdict(variant: str, passed: bool | None) -> Verdict:
+    if passed is not None:
+        return Verdict(state="passed" if passed else "failed", why="the run's own gate verdict")
+    if is_pytorch_own(variant):
+        return Verdict(
+            state="reference", why="PyTorch's own execution of the reference: candidates are held against it"
+        )
+    return Verdict(state="missing", why="no gate verdict in the run")
+
+
+KEYS = [
+    "run", "variant", "network", "batch", "device", "tier", "timer", "cache", "dtype",
+    "cudnn_allow_tf32", "matmul_allow_tf32",
+]  # fmt: skip
+
+
+def from_runs(runs: Runs, place: str, observer: str) -> list[Record]:
+    """The whole-network times of VGG19 in the ledger's runs, one record a run and variant.
+
+    Args:
+        runs: what ``read_runs`` returned.
+        place: the folder they were read from, as it is written in the record ("data/measured").
+        observer: whose measurements they are.
+    """
+    samples = runs.samples[(runs.samples["layer"] == WHOLE) & (runs.samples["network"] == NETWORK)]
+    groups = samples.groupby(KEYS, sort=True, observed=True)
+    return [_measured(dict(zip(KEYS, key, strict=True)), group, runs, place, observer) for key, group in groups]
+
+
+def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, observer: str) -> Record:
+    run = key["run"]
+    facts = runs.provenance[run]
+    folder = Path(place, *runs.folders[run].parts[-2:]).as_posix()
+    sealed = run in runs.seals
+    clean = facts["git_revision"] and facts["git_dirty"] is False
+    caveats = [] if sealed else ["the run is not sealed: it was interrupted, or is still measuring"]
+    if not clean:
+        caveats.append("the source that ran differs from any revision (uncommitted changes, or no git)")
+    times = group.sort_values("sample")["time_ms"].to_numpy()
+    return Record(
+        variant=key["variant"],
+        cohort=Cohort(**{name: key[name] for name in Cohort.model_fields}),
+        dtype=key["dtype"],
+        cudnn_allow_tf32=key["cudnn_allow_tf32"],
+        matmul_allow_tf32=key["matmul_allow_tf32"],
+        times=Times.of(statistics.summarise(times)),
+        origin=Origin(
+            evidence="measured",
+            observer=observer,
+            observed=pd.Timestamp(facts["observed"]).date(),
+            device_name=facts["device_name"],
+            card=facts["card"],
+            torch=facts["torch"],
+            source=folder,
+            revision=facts["git_revision"],
+            file=f"{folder}/samples.csv",
+            row=None,
+        ),
+        gate=_verdict(key["variant"], gate_verdict(runs.notes, run, key)),
+        workload_sha256=IDENTITY if sealed else None,
+        samples_sha256=runs.seals.get(run),
+        recipe=f"python -m vgg_kernels measure --only {key['variant']} at {facts['git_revision'][:10]}"
+        if clean
+        else None,
+        caveats=caveats,
+        withdrawn=None,
+        superseded_by=runs.superseded.get(run),
+    )
+
+
+def gate_verdict(notes: pd.DataFrame, run: str, key: dict[str, Any]) -> bool | None:
+    """Whether every gate note of this run, variant, tier and network passed; None where there is none."""
+    verdicts = [
+        payload["passed"]
+        for payload in notes[(notes["run"] == run) & (notes["kind"] == "gate")]["payload"]
+        if all(payload[name] == key[name] for name in ("variant", "tier", "network"))
+    ]
+    return all(verdicts) if verdicts else None
+
+
+def newest(records: Iterable[Record]) -> date:
+    """The day of the newest record: what "as of" and "stale" are counted from, never the clock.
+
+    Raises:
+        ValueError: for no records.
+    """
+    days = [record.origin.observed for record in records]
+    if not days:
+        raise ValueError("no records: data/reported holds none, and no run could be read")
+    return max(days)
