@@ -9,7 +9,8 @@ from math import ceil
 
 from ..floor.hardware import device as find_device
 from ..workload.network import Conv, Layer, Linear, Network
-from ..workload.precision import Tier, tier as find_tier
+from ..workload.precision import Tier
+from ..workload.precision import tier as find_tier
 from . import tiles
 from .tiles import Tile
 

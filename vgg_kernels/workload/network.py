@@ -4,7 +4,9 @@ Shapes are those of Simonyan and Zisserman, "Very Deep Convolutional Networks fo
 Recognition" (arXiv:1409.1556), table 1, columns A, B, D and E.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isqrt
 
 from .choice import choose
 
@@ -115,6 +117,16 @@ class Network:
         """Operations of one forward pass over ``batch`` images."""
         return sum(layer.flops(batch) for layer in self.layers)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every parameter, by its name in the state_dict."""
+        weights = {f"{conv.key}.weight": (conv.c_out, conv.c_in, 3, 3) for conv in self.convs}
+        weights |= {f"{linear.key}.weight": (linear.features_out, linear.features_in) for linear in self.linears}
+        return {
+            name.replace("weight", part): shape if part == "weight" else shape[:1]
+            for name, shape in weights.items()
+            for part in ("weight", "bias")
+        }
+
     def layer(self, name: str) -> Layer:
         """The layer of that name.
 
@@ -157,3 +169,31 @@ def network(name: str = "vgg19", *, image: int = 224, classes: int = 1000) -> Ne
         for i in range(3)
     )
     return Network(name, image, classes, tuple(convs), linears)
+
+
+def infer(shapes: Mapping[str, tuple[int, ...]]) -> Network:
+    """The VGG whose state_dict has these shapes, by parameter name.
+
+    Raises:
+        ValueError: naming the first parameters that are missing, unexpected or of another shape.
+    """
+    weights = [shape for name, shape in shapes.items() if name.startswith("features.") and name.endswith(".weight")]
+    guess = {sum(depths): name for name, depths in CONVS_PER_BLOCK.items()}.get(len(weights))
+    first, last = shapes.get("classifier.0.weight", ()), shapes.get("classifier.6.weight", ())
+    if guess is None or len(first) != 2 or len(last) != 2:
+        raise ValueError(
+            f"this state_dict ({len(shapes)} entries, {len(weights)} convolutions) fits no VGG; accepted: "
+            f"{', '.join(f'{name} with {sum(depths)} convolutions' for name, depths in CONVS_PER_BLOCK.items())}, "
+            "keys features.N.* and classifier.N.* as in KernelBench and torchvision"
+        )
+    side = isqrt(first[1] // BLOCK_WIDTHS[-1])
+    built = network(guess, image=max(1, side) * REDUCTION, classes=last[0])
+    wrong = [
+        f"{name}: {tuple(shapes[name]) if name in shapes else 'missing'}, accepted {shape}"
+        for name, shape in built.shapes().items()
+        if tuple(shapes.get(name, ())) != shape
+    ]
+    wrong += [f"{name}: unexpected" for name in shapes if name not in built.shapes()]
+    if wrong:
+        raise ValueError(f"this state_dict does not fit {guess}: {'; '.join(wrong[:3])}")
+    return built

@@ -1,0 +1,23 @@
+"""Where the kernels run: compiled on an NVIDIA GPU, or interpreted by Triton on the CPU, from the same source.
+
+Triton decides when it is imported, and neither mode can call the other's functions. So every module with a kernel
+imports this one before triton. A process that only compiles (for inspection) sets ``TRITON_INTERPRET=0`` itself.
+"""
+
+import os
+import sys
+
+import torch
+
+VARIABLE = "TRITON_INTERPRET"
+
+if VARIABLE not in os.environ and not torch.cuda.is_available():
+    if "triton.language" in sys.modules:
+        raise ImportError(
+            "triton was imported in compiling mode before vgg_kernels.kernels, and this machine has no NVIDIA GPU: "
+            f"import vgg_kernels.kernels.model first, or set {VARIABLE}=1 in the environment"
+        )
+    os.environ[VARIABLE] = "1"
+
+INTERPRETED: bool = os.environ.get(VARIABLE, "0") == "1"
+"""True where kernels run in Triton's interpreter on the CPU."""

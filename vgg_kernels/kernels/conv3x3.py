@@ -1,0 +1,192 @@
+"""conv3x3: nine shifted GEMMs with bias, ReLU and (in the box view) the 2x2 max-pool in the epilogue.
+
+    y[p, o] = relu(beta[o] + alpha[o] * sum over r, s, c of x[p + (r-1)*(W+1) + (s-1), c] * w[o, r, s, c])
+
+Shapes: x ``[N, H+1, W+1, C_in]`` with its zero row and column, w ``[C_out, 9*C_in]``, y like x (pooled: half the
+sides). Two numbers bound it: 18*N*H*W*C_in*C_out operations over the tier's peak, and the L2 -> shared-memory
+traffic of its tiles. A step of a BM x BN tile does 2*BM*BN*BK operations on (BM + BN)*BK operands, which at fp16's
+4096 operations a clock asks L2 for 4096*(1/BM + 1/BN) B/clk an SM: 128 x 256 asks 48 where L2 gives some 37, and
+128 x 128 asks 64. So tiles are as large as the accumulators allow (128 registers a thread of a 128 x 256 tile).
+
+Views: *flat*, rows of the padded matrix, no waste but the padding; *box*, rectangles of pixels, which hold whole
+pool windows. Narrow layers (C_out = 64) are *swapped*: weights on M, 256 pixels on N, so that a wgmma reads its
+wide operand once for all 64 channels.
+"""
+
+from .backend import INTERPRETED  # isort: skip  (before triton)
+
+import triton
+import triton.language as tl
+
+from ..workload.network import Conv
+from . import tiles
+from .layout import Activation, Packed, descriptors
+from .numerics import dot, low_half, max_over, relu, storage, to_operand
+from .plan import Launch
+from .signature import Signature, tensordesc
+
+
+@triton.jit
+def load_tap(desc, n, y, x, row, tap, c0, W: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BOX: tl.constexpr):
+    """One tap's pixels, [BM, BK]; outside the image both views read zeros."""
+    r = tap // 3 - 1
+    s = tap % 3 - 1
+    if BOX:
+        return desc.load([n, y + r, x + s, c0]).reshape(BM, BK)
+    return desc.load([row + r * (W + 1) + s, c0])
+
+
+@triton.jit
+def store_tile(
+    desc, value, n, y, x, row, o0,
+    TN: tl.constexpr, TH: tl.constexpr, TW: tl.constexpr, BN: tl.constexpr, BOX: tl.constexpr,
+):  # fmt: skip
+    """Write a [pixels, BN] tile; boxes that overhang the padded image are clipped by the copy engine."""
+    if BOX:
+        desc.store([n, y, x, o0], value.reshape(TN, TH, TW, BN))
+    else:
+        desc.store([row, o0], value)
+
+
+@triton.jit
+def conv3x3_kernel(
+    x_desc, x_lo_desc, w_desc, w_lo_desc, alpha_ptr, beta_ptr, y_desc, y_lo_desc, partial_desc, N, ROWS,
+    C_IN: tl.constexpr, C_OUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TN: tl.constexpr, TH: tl.constexpr, TW: tl.constexpr,
+    BOX: tl.constexpr, SWAPPED: tl.constexpr, SPLIT_K: tl.constexpr, POOL: tl.constexpr, STAGES: tl.constexpr,
+    TIER: tl.constexpr, OUT: tl.constexpr,
+):  # fmt: skip
+    """One output tile, or one share of its K; see the module."""
+    # Neighbouring CTAs share their pixels and differ in channels, so a wave reads each activation from L2 once.
+    TILES_O: tl.constexpr = C_OUT // BN
+    tile = tl.program_id(0) // TILES_O
+    o0 = (tl.program_id(0) % TILES_O) * BN
+    share = tl.program_id(1)
+    row = tile * BM
+    TILES_W: tl.constexpr = (W + TW - 1) // TW
+    TILES_H: tl.constexpr = (H + TH - 1) // TH
+    n = tile // (TILES_H * TILES_W) * TN
+    y = tile // TILES_W % TILES_H * TH
+    x = tile % TILES_W * TW
+
+    acc = tl.zeros((BN, BM) if SWAPPED else (BM, BN), tl.float32)
+    cross = acc  # fp16x3: hi*lo + lo*hi, times 2^11
+
+    STEPS: tl.constexpr = 9 * C_IN // BK
+    SHARE: tl.constexpr = (STEPS + SPLIT_K - 1) // SPLIT_K
+    first = share * SHARE
+    # Taps are the inner loop: the nine shifted reads of one channel slab follow each other while it is in L2.
+    for k in tl.range(first, tl.minimum(first + SHARE, STEPS), num_stages=STAGES):
+        tap = k % 9
+        c0 = k // 9 * BK
+        a = load_tap(x_desc, n, y, x, row, tap, c0, W, BM, BK, BOX)
+        b = w_desc.load([o0, tap * C_IN + c0])
+        if TIER == "fp16x3":
+            a_lo = load_tap(x_lo_desc, n, y, x, row, tap, c0, W, BM, BK, BOX)
+            b_lo = w_lo_desc.load([o0, tap * C_IN + c0])
+            if SWAPPED:
+                acc = dot(b, a.T, acc, TIER)
+                cross = dot(b_lo, a.T, cross, TIER)
+                cross = dot(b, a_lo.T, cross, TIER)
+            else:
+                acc = dot(a, b.T, acc, TIER)
+                cross = dot(a, b_lo.T, cross, TIER)
+                cross = dot(a_lo, b.T, cross, TIER)
+        elif SWAPPED:
+            acc = dot(b, a.T, acc, TIER)
+        else:
+            acc = dot(a, b.T, acc, TIER)
+    if TIER == "fp16x3":
+        acc += cross * (1.0 / 2048.0)
+
+    if SPLIT_K > 1:
+        partial_desc.store([share * ROWS + row, o0], acc)
+    else:
+        i = tl.arange(0, BM)
+        if BOX:
+            inside = (n + i // (TH * TW) < N) & (y + i // TW % TH < H) & (x + i % TW < W)
+        else:
+            q = (row + i) % ((H + 1) * (W + 1))
+            inside = (q // (W + 1) < H) & (q % (W + 1) < W)
+        alpha = tl.load(alpha_ptr + o0 + tl.arange(0, BN))
+        beta = tl.load(beta_ptr + o0 + tl.arange(0, BN))
+        if SWAPPED:
+            out = relu(acc * alpha[:, None] + beta[:, None])
+            out = tl.where(inside[None, :], out, 0.0)  # the padding stays zero for the next layer
+            if POOL:
+                out = max_over(max_over(out.reshape(BN, TN, TH // 2, 2, TW // 2, 2), 5), 3)
+                out = out.reshape(BN, BM // 4)
+            out = out.T
+        else:
+            out = relu(acc * alpha[None, :] + beta[None, :])
+            out = tl.where(inside[:, None], out, 0.0)
+            if POOL:
+                out = max_over(max_over(out.reshape(TN, TH // 2, 2, TW // 2, 2, BN), 4), 2)
+                out = out.reshape(BM // 4, BN)
+        hi = to_operand(out, TIER, OUT)
+        SHRINK: tl.constexpr = 2 if POOL else 1
+        store_tile(y_desc, hi, n, y // SHRINK, x // SHRINK, row, o0, TN, TH // SHRINK, TW // SHRINK, BN, BOX)
+        if TIER == "fp16x3":
+            lo = low_half(out, hi)
+            store_tile(y_lo_desc, lo, n, y // SHRINK, x // SHRINK, row, o0, TN, TH // SHRINK, TW // SHRINK, BN, BOX)
+
+
+def _x_block(launch: Launch) -> list[int]:
+    tile = launch.tile
+    return [*tile.box, tile.bk] if tile.box else [tile.bm, tile.bk]
+
+
+def _y_block(launch: Launch) -> list[int]:
+    tile = launch.tile
+    if tile.box is None:
+        return [tile.bm, tile.bn]
+    images, rows, columns = tile.box
+    shrink = 2 if launch.shape.pooled else 1
+    return [images, rows // shrink, columns // shrink, tile.bn]
+
+
+def signature(launch: Launch, interpreted: bool) -> Signature:
+    """Argument types and constants of the launch, as the compiler takes them."""
+    conv, tile, tier = launch.shape, launch.tile, launch.tier
+    _, out = storage(tier, interpreted)
+    two, split = tier.products > 1, tile.split_k > 1
+    x, w, y = (tensordesc(out, block) for block in (_x_block(launch), [tile.bn, tile.bk], _y_block(launch)))
+    images, rows, columns = tile.box or (1, 1, 1)
+    types = {
+        "x_desc": x, "x_lo_desc": x if two else None, "w_desc": w, "w_lo_desc": w if two else None,
+        "alpha_ptr": None if split else "*fp32", "beta_ptr": None if split else "*fp32",
+        "y_desc": None if split else y, "y_lo_desc": y if two and not split else None,
+        "partial_desc": tensordesc(tl.float32, [tile.bm, tile.bn]) if split else None, "N": "i32", "ROWS": "i32",
+    }  # fmt: skip
+    constants = dict(
+        C_IN=conv.c_in, C_OUT=conv.c_out, H=conv.height, W=conv.width, BM=tile.bm, BN=tile.bn, BK=tile.bk,
+        TN=images, TH=rows, TW=columns, BOX=tile.box is not None, SWAPPED=tile.swapped, SPLIT_K=tile.split_k,
+        POOL=conv.pooled and tile.box is not None and not split, STAGES=tile.stages, TIER=tier.name, OUT=out,
+    )  # fmt: skip
+    return Signature(conv3x3_kernel, types, constants, tile.warps, tile.stages)
+
+
+def partial_shape(launch: Launch) -> tuple[int, int]:
+    """Shape of the fp32 workspace of a split-K launch: every share's rows, whole tiles."""
+    conv, tile = launch.shape, launch.tile
+    return tile.split_k * tiles.pixel_tiles(conv, tile, launch.batch) * tile.bm, conv.c_out
+
+
+def run(launch: Launch, x: Activation, weights: Packed, y: Activation | None, partial) -> None:
+    """Run the launch: into ``y``, or into ``partial`` (``partial_shape``, fp32) where K is split."""
+    conv: Conv = launch.shape
+    tile = launch.tile
+    split = tile.split_k > 1
+    source = x.planes if tile.box else x.rows()
+    x_desc = descriptors(source, _x_block(launch))
+    w_desc = descriptors(weights.planes, [tile.bn, tile.bk])
+    if split:
+        y_desc, affine = [None, None], [None, None]
+        partial_desc = descriptors([partial], [tile.bm, tile.bn])[0]
+    else:
+        y_desc = descriptors(y.planes if tile.box else y.rows(), _y_block(launch))
+        affine, partial_desc = [weights.alpha, weights.beta], None
+    rows = partial_shape(launch)[0] // tile.split_k
+    spec = signature(launch, INTERPRETED)
+    grid = (tiles.pixel_tiles(conv, tile, launch.batch) * (conv.c_out // tile.bn), tile.split_k)
+    spec.run(grid, *x_desc, *w_desc, *affine, *y_desc, partial_desc, launch.batch, rows)

@@ -1,0 +1,118 @@
+"""One forward pass for one batch size: its workspace, its launches in order, and on a GPU its CUDA graph."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ..workload.network import Conv, Network
+from ..workload.precision import Tier
+from . import conv3x3, linear, reduce, stem
+from .layout import Activation, Packed
+from .plan import Launch, plan
+
+
+class Forward:
+    """Buffers and launches of one (network, tier, batch) on one device; nothing is allocated after construction.
+
+    Every layer has a buffer of its own, so that the zero rows and columns of one layout are never another's pixels,
+    and so that every layer's output can be looked at afterwards.
+
+    Args:
+        network: the layer table.
+        tier: precision tier.
+        batch: images.
+        device: where the buffers lie.
+        device_key: the card whose data sheet chooses the tiles.
+        exponents: power-of-two scale of each layer's output, by layer name.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        tier: Tier,
+        batch: int,
+        device: torch.device,
+        device_key: str,
+        exponents: Mapping[str, int],
+    ):
+        self.network, self.batch, self.exponents = network, batch, exponents
+        self.launches = plan(network, tier.name, batch, device_key)
+        self.images = torch.zeros(batch, 3, network.image, network.image, device=device)
+        self.logits = torch.zeros(batch, network.classes, device=device)
+        self.outputs: dict[str, Activation] = {}
+        self.unpooled: dict[str, Activation] = {}
+        partial, tiles = 1, 1
+        for launch in self.launches:
+            layer, exponent = launch.shape, exponents.get(launch.layer, 0)
+            if isinstance(layer, Conv):
+                channels, height, width = layer.output_shape
+                pad = 0 if layer == network.convs[-1] else 1
+                self.outputs[layer.name] = Activation.empty(
+                    (batch, height, width, channels), tier, device, pad, exponent
+                )
+                if launch.kernel == "maxpool":
+                    shape = (batch, layer.height, layer.width, channels)
+                    self.unpooled[layer.name] = Activation.empty(shape, tier, device, 1, exponent)
+                if launch.kernel == "conv3x3" and launch.tile.split_k > 1:
+                    rows, columns = conv3x3.partial_shape(launch)
+                    partial = max(partial, rows * columns)
+            else:
+                if layer.relu:
+                    self.outputs[layer.name] = Activation.empty((batch, layer.features_out), tier, device, 0, exponent)
+                partial = max(partial, linear.partial_size(launch))
+                tiles = max(tiles, linear.output_tiles(launch))
+        self.partial = torch.zeros(partial, dtype=torch.float32, device=device)
+        self.arrived = torch.zeros(tiles, dtype=torch.int32, device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of all buffers."""
+        tensors = [self.images, self.logits, self.partial, self.arrived]
+        for activation in (*self.outputs.values(), *self.unpooled.values()):
+            tensors += activation.planes
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def run(self, x: Tensor, packed: Mapping[str, Packed]) -> Tensor:
+        """Launch everything once, from images ``[N, 3, H, W]`` fp32; returns the logits' buffer."""
+        for launch in self.launches:
+            self._launch(launch, x, packed[launch.layer])
+        return self.logits
+
+    def replay(self, x: Tensor, packed: Mapping[str, Packed]) -> Tensor:
+        """The same on a GPU as one CUDA graph, captured at the first call; returns the logits' buffer."""
+        self.images.copy_(x)
+        if self.graph is None:
+            self.run(self.images, packed)  # compiles, and loads the modules, which a capture may not
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.run(self.images, packed)
+        self.graph.replay()
+        return self.logits
+
+    def _launch(self, launch: Launch, x: Tensor, weights: Packed) -> None:
+        layer, name = launch.shape, launch.layer
+        target = self.unpooled.get(name) or self.outputs.get(name, self.logits)
+        if launch.kernel == "stem":
+            stem.run(launch, x, self.exponents.get("input", 0), weights, target)
+        elif launch.kernel == "conv3x3":
+            rows, columns = conv3x3.partial_shape(launch)
+            partial = self.partial[: rows * columns].view(rows, columns) if launch.tile.split_k > 1 else None
+            conv3x3.run(launch, self._input(layer), weights, target, partial)
+        elif launch.kernel == "reduce":
+            shares = self._shares(name)
+            rows, columns = conv3x3.partial_shape(shares)
+            partial = self.partial[: rows * columns].view(rows, columns)
+            reduce.run(launch, partial, weights, self.outputs[name], shares.tile.split_k)
+        elif launch.kernel == "maxpool":
+            reduce.run(launch, self.unpooled[name], None, self.outputs[name], 1)
+        else:
+            linear.run(launch, self._input(layer), weights, target, self.partial, self.arrived)
+
+    def _input(self, layer) -> Activation:
+        names = [other.name for other in self.network.layers]
+        return self.outputs[names[names.index(layer.name) - 1]]
+
+    def _shares(self, name: str) -> Launch:
+        return next(launch for launch in self.launches if launch.layer == name and launch.kernel == "conv3x3")
