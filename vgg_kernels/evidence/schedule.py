@@ -102,6 +102,7 @@ class Budget:
         until_s: on that clock.
         total_s: the whole budget.
         guess: seconds for a step of which none like it has been seen.
+        gate_share: of the budget, that the gate may take; the whole of it where the gate comes last.
         seen: the longest of each family so far.
     """
 
@@ -109,6 +110,7 @@ class Budget:
     until_s: float
     total_s: float
     guess: Callable[[Step], float]
+    gate_share: float = GATE_SHARE
     seen: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -125,7 +127,7 @@ class Budget:
         """Why the step is not begun, or none."""
         need = self.estimate(step)
         if step.part == "verify":
-            left = self.left_s - (1 - GATE_SHARE) * self.total_s
+            left = self.left_s - (1 - self.gate_share) * self.total_s
             if need > max(left, 0.0):
                 return f"needs about {need:.0f} s; {max(left, 0):.0f} s of the gate's share of the budget are left"
         if need > self.left_s:
@@ -142,20 +144,11 @@ class Budget:
         return f"{step.family}/{step.batch}" if step.batch else step.family
 
 
-def choose_parts(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split ``--only`` into parts and variants' words; parts alone leave every variant, variants alone every part."""
-    words = tuple(words)
-    parts = tuple(word for word in words if word in PARTS)
-    return parts or PARTS, tuple(word for word in words if word not in PARTS)
+def choose_parts(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split ``--only`` into parts and variants' words.
 
-
-def check_batches(batches: Iterable[int]) -> tuple[int, ...]:
-    """The batches, each once.
-
-    Raises:
-        ValueError: for none, or one below 1.
+    Parts alone leave every variant; variants alone leave every part that is about a variant.
     """
-    batches = tuple(dict.fromkeys(batches))
-    if not batches or min(batches) < 1:
-        raise ValueError(f"batches {list(batches)} are not accepted: one or more, each at least 1, are")
-    return batches
+    parts = tuple(word for word in words if word in PARTS)
+    rest = tuple(word for word in words if word not in PARTS)
+    return parts or tuple(part for part in PARTS if not rest or part != "ceilings"), rest

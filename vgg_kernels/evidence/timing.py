@@ -281,7 +281,7 @@ class Cuda:
                 call()
         cuda.current_stream().wait_stream(side)
         captured = cuda.CUDAGraph()
-        with cuda.graph(captured):
+        with cuda.graph(captured, stream=side):  # the stream that is warm: what a stream's first call sets up stays out
             output = call()
 
         def replay() -> Tensor:

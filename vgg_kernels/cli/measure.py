@@ -1,0 +1,166 @@
+"""``measure``: gate, time, profile and take the ceilings of the device at hand, inside a budget of seconds."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .output import Json, print_json, print_table
+
+BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
+OUT = "Folder for the run; by default the study's data/local, which git ignores."
+ONLY = (
+    "Only this: a variant, a family (eager, inductor, ours), one of our tiers, "
+    "or a part (verify, time, layers, profile, ceilings). Repeatable."
+)
+UNTIL = "Worker process: measure here and now, until this time (seconds since 1970)."
+
+
+def command(
+    out: Annotated[Path | None, typer.Option(help=OUT)] = None,
+    budget: Annotated[float, typer.Option(help="Seconds, compile time included.")] = 480.0,
+    only: Annotated[list[str] | None, typer.Option(help=ONLY)] = None,
+    batch: Annotated[list[int] | None, typer.Option(help="Images; repeatable. On a GPU 10, 1, 64.")] = None,
+    json: Json = False,
+    until: Annotated[float | None, typer.Option(hidden=True, help=UNTIL)] = None,
+) -> None:
+    """Measure this machine: verify every tier, then time, most important first; evidence: measured.
+
+    Every row is on the disk as soon as it exists. Interrupted, even by kill -9, the same command goes on with the run.
+    Exit status 0 where anything was measured.
+    """
+    if not 0 < budget < float("inf"):
+        raise ValueError(f"a budget of {budget:g} s is not accepted: a positive number of seconds is")
+    if min(batch or [1]) < 1:
+        raise ValueError(f"batches {batch} are not accepted: each at least 1 is")
+    folder = (out or _default_folder()).absolute()
+    if until is None:
+        sys.exit(_supervised(folder, budget, only or [], batch or [], json))
+    sys.exit(_worker(folder, max(until - time.time(), 0.0), tuple(only or ()), tuple(batch or ()), json))
+
+
+def _default_folder() -> Path:
+    from ..report.study import root
+
+    try:
+        return root() / "data" / "local"
+    except FileNotFoundError as error:
+        raise ValueError(f"{error}; or say with --out where the run should go") from error
+
+
+def _supervised(folder: Path, budget: float, only: list[str], batch: list[int], json: bool) -> int:
+    from ..evidence.supervisor import supervise
+
+    words = ["measure", "--until", str(time.time() + budget), "--out", str(folder), "--budget", str(budget)]
+    words += [word for name in only for word in ("--only", name)]
+    words += [word for size in batch for word in ("--batch", str(size))]
+    return supervise(words + (["--json"] if json else []), _say)
+
+
+def _say(sentence: str) -> None:
+    Console(stderr=True).print(sentence, highlight=False, soft_wrap=True)
+
+
+def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int, ...], json: bool) -> int:
+    from ..evidence.supervisor import die_with_parent
+
+    die_with_parent()
+    from ..evidence import schedule, session, variants
+    from ..evidence.bench import TorchBench
+    from ..evidence.measure import DeviceLost, OutputLost
+    from ..evidence.watchdog import STUCK
+    from .progress import Steps
+
+    parts, words = schedule.choose_parts(only)
+    try:
+        bench = TorchBench()
+    except RuntimeError as error:
+        _say(f"the GPU does not answer: {str(error).splitlines()[0]}")
+        return 1
+    chosen = variants.select(bench.kind, words)
+    steps = schedule.steps(bench.kind, chosen, batch or BATCHES[bench.kind], parts)
+    try:
+        with Steps(bench, len(steps), budget) as progress:
+            found = session.run(bench, folder, steps, budget, progress.tell)
+    except DeviceLost:
+        return STUCK
+    except (OutputLost, OSError) as error:
+        _say(f"{error}; what was written before stays in {folder}")
+        return 1
+    document = _document(bench, found)
+    print_json(document) if json else _print(document)
+    for sentence in _closing(bench, found, budget):
+        _say(sentence)
+    return 0 if found.measured else 1
+
+
+def _document(bench, found) -> dict:
+    from ..evidence.measure import jsonable
+    from ..evidence.summary import throttled
+
+    return jsonable(
+        {
+            "device": bench.provenance()["device"],
+            "device_name": bench.name,
+            "evidence": "measured",
+            "run": found.folder.name,
+            "folder": str(found.folder),
+            "sealed": found.sealed,
+            "complete": found.outcome.complete,
+            "interrupted": found.outcome.interrupted,
+            "gates": {n["payload"]["variant"]: n["payload"]["passed"] for n in found.notes if n["kind"] == "gate"},
+            "steps": found.outcome.ended,
+            "reasons": found.outcome.reasons,
+            "throttled": throttled(found.notes),
+            "rows": found.rows.to_dict("records"),
+        }
+    )
+
+
+def _print(document: dict) -> None:
+    def ratio(value: float | None) -> str:
+        return "" if value is None else f"{value:.2f}x"
+
+    print_table(
+        f"Measured on {document['device_name']}: whole network",
+        ("variant", "tier", "batch", "timer", "L2", "n", "median ms", "spread", "vs eager", "vs inductor"),
+        (
+            (
+                row["variant"], row["tier"], row["batch"], row["timer"], row["cache"], row["samples"],
+                f"{row['median_ms']:.4g}", f"{(row['high_ms'] - row['low_ms']) / row['median_ms']:.1%}",
+                ratio(row["vs_eager"]), ratio(row["vs_inductor"]),
+            )
+            for row in document["rows"]
+        ),
+        caption="Spread: the middle half of the samples. Ratios: within this run, same batch, timer and cache state; "
+        "above 1 is faster.",
+    )  # fmt: skip
+    if document["gates"]:
+        passed = [f"{name} {'passed' if ok else 'FAILED'}" for name, ok in document["gates"].items()]
+        print(f"Gate: {', '.join(passed)}.")
+    for sentence in document["throttled"]:
+        print(f"Throttled: {sentence}.")
+    print(f"Rows, notes and provenance: {document['folder']}")
+
+
+def _closing(bench, found, budget: float) -> list[str]:
+    """What a reader should know about what is missing."""
+    outcome = found.outcome
+    sentences = [
+        f"{state}: {name}: {outcome.reasons.get(name, '')}" for name, state in outcome.ended.items() if state != "done"
+    ]
+    if not found.measured:
+        sentences.append(f"nothing was measured: a budget of {budget:.0f} s is too small, or every step failed (above)")
+    if outcome.interrupted:
+        sentences.append("interrupted: the same command goes on with this run")
+    if bench.kind == "cpu":
+        sentences.append(
+            f"No NVIDIA GPU here: eager and inductor were timed on the CPU ({bench.name}), our kernels verified on a "
+            "small network in Triton's interpreter, which says nothing about their speed. On a GPU of compute "
+            "capability 9.0 or later the same command times them too, beside eager and inductor at every precision, "
+            "with every timer, and takes the card's ceilings and clocks."
+        )
+    return sentences

@@ -1,0 +1,64 @@
+"""Measuring in a process of its own, and in the next one where that one is lost.
+
+A wrong kernel can poison its process's CUDA context, crash it, or never return. None of that may cost the rest of a
+run, so the command that the user starts does not touch the device: it starts a worker, and where that is lost, another
+one, which goes on with the same run behind the step that failed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .watchdog import STUCK
+
+WORKERS = 12  # at most: one a failing variant, and some to spare
+DEADLY = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+
+
+def supervise(
+    arguments: Sequence[str], tell: Callable[[str], None], start: Callable[[Sequence[str]], Any] = subprocess.Popen
+) -> int:
+    """Run ``python -m vgg_kernels ARGUMENTS`` until it ends by itself; its exit status.
+
+    Ctrl-C reaches the worker too, which then closes its run; here it is only waited for.
+
+    Args:
+        arguments: of the worker.
+        tell: prints a sentence for the user.
+        start: starts a process from a command.
+    """
+    for _ in range(WORKERS):
+        worker = start([sys.executable, "-m", "vgg_kernels", *arguments])
+        code = _wait(worker)
+        if code != STUCK and -code not in DEADLY:
+            return code if code >= 0 else 128 - code
+        tell(f"the measuring process was lost ({_name(code)}); another goes on behind the step that cost it")
+    tell(f"{WORKERS} measuring processes were lost; what they measured is in the folder")
+    return 1
+
+
+def _wait(worker: Any) -> int:
+    while True:
+        try:
+            return worker.wait()
+        except KeyboardInterrupt:
+            continue
+        except BaseException:
+            worker.terminate()
+            raise
+
+
+def _name(code: int) -> str:
+    return "its device no longer answered" if code == STUCK else signal.Signals(-code).name
+
+
+def die_with_parent() -> None:
+    """Let the kernel end this process with the one that started it, so that ``kill -9`` leaves no worker behind."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() == 1:
+        sys.exit(1)

@@ -1,0 +1,60 @@
+"""A limit on how long a step may take, kept even where the main thread is stuck in a driver call.
+
+A kernel that waits for ever holds ``cudaDeviceSynchronize`` for ever, and no Python exception gets in. So the limit
+is kept by a thread: it first interrupts the main thread, which suffices for anything that returns to Python, and
+after a grace period ends the process. What was measured is on the disk by then; the next process goes on behind it.
+"""
+
+import _thread
+import os
+import threading
+from collections.abc import Callable
+
+GRACE_S = 15.0
+STUCK = 75  # exit status (EX_TEMPFAIL): this process is lost, another may go on
+
+
+class Watchdog:
+    """A context manager that interrupts the main thread (``KeyboardInterrupt``) once ``limit_s`` have passed.
+
+    ``expired`` tells its interruption from the user's.
+
+    Args:
+        limit_s: seconds, by the wall clock.
+        last_words: called before the process is ended, to write down why.
+        grace_s: seconds between the interruption and the end.
+        interrupt: interrupts the main thread.
+        end: ends the process at once.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        last_words: Callable[[], None],
+        grace_s: float = GRACE_S,
+        interrupt: Callable[[], None] = _thread.interrupt_main,
+        end: Callable[[int], None] = os._exit,
+    ):
+        self.limit_s, self._last_words, self._grace_s = limit_s, last_words, grace_s
+        self._interrupt, self._end = interrupt, end
+        self._over = threading.Event()
+        self.expired = False
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def _watch(self) -> None:
+        if self._over.wait(self.limit_s):
+            return
+        self.expired = True
+        self._interrupt()
+        if not self._over.wait(self._grace_s):
+            self._last_words()
+            self._end(STUCK)
+
+    def __enter__(self) -> "Watchdog":
+        """Start counting."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop counting."""
+        self._over.set()
