@@ -1,0 +1,69 @@
+"""``predict``: the time model's word on every layer, with no GPU."""
+
+from typing import Annotated
+
+import typer
+
+from .output import Json, print_json, print_table
+
+
+def command(
+    device: Annotated[str, typer.Option(help="Key of the card.")] = "h100_sxm",
+    tier: Annotated[str, typer.Option(help="Precision tier.")] = "fp16",
+    batch: Annotated[int, typer.Option(help="Images.")] = 10,
+    network: Annotated[str, typer.Option(help="vgg11, vgg13, vgg16 or vgg19.")] = "vgg19",
+    clock_mhz: Annotated[
+        float | None, typer.Option(help="The card's own SM clock, in place of the data sheet's.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """How long each layer should take with our kernels, and what binds it (evidence: modelled, never measured)."""
+    from ..floor.hardware import device as find_device
+    from ..floor.rates import at_clock
+    from ..predict.timemodel import MODEL_VERSION, predict
+    from ..workload.network import network as build_network
+
+    card = find_device(device)
+    clock_hz = None if clock_mhz is None else 1e6 * clock_mhz
+    if clock_hz is not None:
+        at_clock(card, clock_hz)  # refuses a clock that the card does not reach
+    rows = predict(build_network(network), tier, device, batch, clock_hz=clock_hz)
+    changes = rows[0].savings_us
+    document = {
+        "device": device,
+        "tier": tier,
+        "batch": batch,
+        "network": network,
+        "clock_mhz": clock_mhz,
+        "total_us": sum(row.time_us for row in rows),
+        "floor_us": sum(row.floor_us for row in rows),
+        "evidence": "modelled",
+        "model_version": MODEL_VERSION,
+        "layers": [
+            {"layer": row.layer, "kernels": row.kernels, "tile": row.tile, "time_us": row.time_us,
+             "floor_us": row.floor_us, "bound": row.bound, "waves": row.waves, "savings_us": row.savings_us}
+            for row in rows
+        ],
+        "savings_us": {change: sum(row.savings_us[change] for row in rows) for change in changes},
+    }  # fmt: skip
+    print_json(document) if json else _print(document, card.title)
+
+
+def _print(document: dict, title: str) -> None:
+    rows = []
+    for row in document["layers"]:
+        change, saved = max(row["savings_us"].items(), key=lambda item: item[1])
+        efficiency = row["floor_us"] / row["time_us"]
+        rows.append(
+            [row["layer"], row["tile"], f"{row['time_us']:.1f}", f"{row['floor_us']:.1f}", f"{efficiency:.0%}",
+             row["bound"], row["waves"], f"{change} -{saved:.1f}"]
+        )  # fmt: skip
+    total, floor = document["total_us"], document["floor_us"]
+    rows.append(["network", "", f"{total:.1f}", f"{floor:.1f}", f"{floor / total:.0%}", "", "", ""])
+    print_table(
+        f"Predicted, us: {document['network']}, {document['tier']}, batch {document['batch']}, {title}",
+        ["layer", "tile", "time", "floor", "of floor", "bound", "waves", "one change would buy"],
+        rows,
+        f"modelled (version {document['model_version']}), not measured; floor: data-sheet rates, direct convolution\n"
+        + "; ".join(f"{change}: -{saved:.0f} us" for change, saved in document["savings_us"].items()),
+    )

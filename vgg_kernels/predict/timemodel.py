@@ -1,0 +1,195 @@
+"""How long a launch takes, from what it asks of the card: waves of CTAs, and in each the busiest resource.
+
+    T = launch + max(waves * (fill + steps * max(mma, L2, shared, latency) + epilogue) / clock, HBM)
+
+A wave is as many CTAs as the card holds at once; CTAs that share an SM share its units, and one's fill and epilogue
+hide behind another's main loop. Every constant is in ``constants.toml`` with its source. What comes out is modelled,
+never measured.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from ..floor.hardware import Device
+from ..floor.hardware import device as find_device
+from ..floor.roofline import layer_floors
+from ..kernels.plan import Launch, plan
+from ..workload.network import Network
+from .constants import constant, hbm_us
+from .work import Work, from_launch, multicast
+
+MODEL_VERSION = "1"
+LANES = 128  # FMA lanes of an SM
+RESOURCES = ("mma", "l2", "shared", "latency")  # of the main loop
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One launch's predicted time and what it is made of, in microseconds.
+
+    Attributes:
+        name: the launch's name.
+        launch_us: from the kernel before to this one.
+        loops_us: the main loops of all waves, each resource as if it were alone, by resource.
+        main_us: the main loops as they bind each other.
+        edges_us: pipeline fills and epilogues that nothing hides.
+        hbm_us: the traffic with memory.
+        waves: waves of CTAs.
+    """
+
+    name: str
+    launch_us: float
+    loops_us: dict[str, float]
+    main_us: float
+    edges_us: float
+    hbm_us: float
+    waves: int
+
+    @property
+    def time_us(self) -> float:
+        """The predicted time."""
+        return self.launch_us + max(self.main_us + self.edges_us, self.hbm_us)
+
+    @property
+    def bound(self) -> str:
+        """The resource whose relief would help most: "mma", "l2", "shared", "latency", "edges", "hbm" or "launch"."""
+        parts = {"hbm": self.hbm_us, "launch": self.launch_us, "edges": self.edges_us}
+        if self.main_us + self.edges_us > self.hbm_us:
+            parts["hbm"] = 0.0
+            parts |= {max(RESOURCES, key=lambda r: self.loops_us[r]): self.main_us}
+        else:
+            parts["edges"] = 0.0
+        return max(parts, key=lambda name: parts[name])
+
+
+def time_of(work: Work, device: Device, *, clock_hz: float | None = None, launch_us: float | None = None) -> Timing:
+    """The predicted time of one launch.
+
+    Args:
+        work: what it asks for.
+        device: the card.
+        clock_hz: the SM clock; by default the one at which the data sheet states this rate's peak.
+        launch_us: the gap before it; by default that of a CUDA graph.
+    """
+    clock = clock_hz or device.clock_of(work.rate)
+    step = {resource: 0.0 for resource in RESOURCES}
+    main, edges, waves, left = 0.0, 0.0, 0, work.ctas if work.iterations else 0
+    full = _wave(work, device, device.sms * work.resident)
+    while left > 0:
+        at_once = device.sms * work.resident
+        repeats, wave = (left // at_once, full) if left >= at_once else (1, _wave(work, device, left))
+        loop, edge = wave
+        for resource in RESOURCES:
+            step[resource] += repeats * work.iterations * loop[resource]
+        main += repeats * work.iterations * max(loop.values())
+        edges += repeats * edge
+        waves += repeats
+        left -= repeats * at_once
+    us = 1e6 / clock
+    return Timing(
+        name=work.name,
+        launch_us=constant("launch_us") if launch_us is None else launch_us,
+        loops_us={resource: us * clocks for resource, clocks in step.items()},
+        main_us=us * main,
+        edges_us=us * edges,
+        hbm_us=hbm_us(device.key, work.hbm_read, work.hbm_write),
+        waves=waves,
+    )
+
+
+def _wave(work: Work, device: Device, ctas: int) -> tuple[dict[str, float], float]:
+    """Clocks of one main-loop step by resource, and of the fill and epilogue that show, for one wave of ``ctas``."""
+    together = ceil(ctas / device.sms)
+    busy = min(device.sms, ctas)
+    l2_rate = min(constant("l2_port_bytes_per_clock"), constant("l2_bytes_per_clock") * device.sms / busy)
+    loop = {
+        "mma": together * work.flops / (work.fraction * device.flops_per_clock(work.rate)),
+        "l2": together * work.load_bytes / l2_rate,
+        "shared": together * work.shared_bytes / constant("shared_bytes_per_clock"),
+        "latency": constant("l2_latency_clocks") / max(1, work.stages - 1),
+    }
+    epilogue = work.values * constant("epilogue_instructions") / LANES + work.store_bytes / l2_rate
+    return loop, constant("l2_latency_clocks") + epilogue  # of one CTA: its neighbours' hide behind main loops
+
+
+@dataclass(frozen=True)
+class LayerPrediction:
+    """One layer: its launches together, the floor under it, what binds, and what one change would save (us)."""
+
+    layer: str
+    kernels: tuple[str, ...]
+    tile: str
+    time_us: float
+    floor_us: float
+    bound: str
+    waves: int
+    timings: tuple[Timing, ...]
+    savings_us: dict[str, float]
+
+    @property
+    def efficiency(self) -> float:
+        """Floor over time."""
+        return self.floor_us / self.time_us
+
+
+def predict(
+    network: Network, tier: str, device: str, batch: int, *, clock_hz: float | None = None,
+    registers: dict[str, int] | None = None,
+) -> tuple[LayerPrediction, ...]:  # fmt: skip
+    """Every layer's predicted time, in order; their sum is the network's.
+
+    Args:
+        network: the layer table.
+        tier: precision tier.
+        device: key of the card.
+        batch: images.
+        clock_hz: a card's own SM clock, in place of the data sheet's.
+        registers: registers of a thread by layer, where the compiled kernels are at hand: they refine occupancy.
+
+    Raises:
+        UnknownName: for a tier or device that is not in the tables.
+        ValueError: for a batch that cannot be planned.
+    """
+    card = find_device(device)
+    launches: dict[str, list[Launch]] = {}
+    for launch in plan(network, tier, batch, device):
+        launches.setdefault(launch.layer, []).append(launch)
+    floors = {row.layer: row.floor_us for row in layer_floors(network, tier, device, batch)}
+    rows = []
+    for layer, group in launches.items():
+        works = [from_launch(launch, card, (registers or {}).get(layer)) for launch in group]
+        timings = tuple(time_of(work, card, clock_hz=clock_hz) for work in works)
+        time_us = sum(timing.time_us for timing in timings)
+        changed = {name: change(works, group) for name, change in CHANGES.items()}
+        savings = {
+            name: time_us - sum(_changed_us(name, work, card, clock_hz) for work in works)
+            for name, works in changed.items()
+        }
+        longest = max(timings, key=lambda timing: timing.time_us)
+        rows.append(
+            LayerPrediction(
+                layer, tuple(launch.kernel for launch in group), str(group[0].tile), time_us, floors[layer],
+                longest.bound, timings[0].waves, timings, savings,
+            )
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def _changed_us(change: str, work: Work, card: Device, clock_hz: float | None) -> float:
+    return time_of(work, card, clock_hz=clock_hz, launch_us=0.0 if change == "no launch gap" else None).time_us
+
+
+def _multicast(works: list[Work], launches: list[Launch]) -> list[Work]:
+    pairs = zip(works, launches, strict=True)
+    return [multicast(work, launch) if work.flops else work for work, launch in pairs]
+
+
+# What one change alone would buy: two-CTA clusters that share loads, launches back to back, an epilogue for nothing,
+# a second CTA on the SM, and activations that never leave the chip.
+CHANGES = {
+    "multicast": _multicast,
+    "no launch gap": lambda works, launches: works,
+    "free epilogue": lambda works, launches: [replace(w, values=0, store_bytes=0) for w in works],
+    "one more CTA a SM": lambda works, launches: [replace(w, resident=w.resident + 1) for w in works],
+    "no HBM traffic": lambda works, launches: [replace(w, hbm_read=0, hbm_write=0) for w in works],
+}
