@@ -131,10 +131,21 @@ class RunWriter:
     def finish(self) -> Path:
         """Seal the run and return the path of its seal; nothing can be written after."""
         self.close()
-        content = sealed_content(self.folder, self.run)
-        path = self.folder / SEAL
-        write_whole(path, json.dumps({**content, "sha256": seal_hash(content)}, indent=1) + "\n")
-        return path
+        return seal(self.folder, self.run)
+
+
+def seal(folder: Path, run: str) -> Path:
+    """Write the seal of the run in ``folder`` and return its path.
+
+    Raises:
+        ValueError: where it is sealed already.
+    """
+    path = folder / SEAL
+    if path.exists():
+        raise ValueError(f"{path} exists: a run is sealed once")
+    content = sealed_content(folder, run)
+    write_whole(path, json.dumps({**content, "sha256": seal_hash(content)}, indent=1) + "\n")
+    return path
 
 
 def sealed_content(folder: Path, run: str) -> dict[str, Any]:
@@ -161,7 +172,7 @@ class Runs:
             ``torch``, ``observed`` (UTC) and ``sealed``.
         notes: ``run``, ``device``, ``kind``, ``payload`` (the JSON value), one row a note.
         provenance: each run's provenance, by run id.
-        folders: each run's folder, by run id.
+        folders: each run's folder from the root that was read, by run id.
         seals: each sealed run's SHA-256, by run id.
         superseded: a corrected run's id to the id of the run that corrects it.
         problems: one sentence each, with file and row.

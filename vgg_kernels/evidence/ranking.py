@@ -21,6 +21,7 @@ from .trust import Trust, trust
 BASELINE = "eager"
 STALE_AFTER = timedelta(days=180)
 Status = Literal["ranked", "quarantined", "withdrawn", "superseded"]
+STATUSES: tuple[Status, ...] = ("ranked", "quarantined", "withdrawn", "superseded")
 
 
 class Standing(Facts):

@@ -125,7 +125,7 @@ def read(root: Path) -> Runs:
         samples=pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*COLUMNS, *FACTS]),
         notes=pd.DataFrame(notes, columns=list(NOTE_COLUMNS)),
         provenance={run.provenance.run: run.provenance.model_dump(mode="json") for run in runs},
-        folders={run.provenance.run: run.folder for run in runs},
+        folders={run.provenance.run: run.folder.relative_to(root) for run in runs},
         seals={run.provenance.run: run.seal for run in runs if run.seal},
         superseded=superseded,
         problems=problems,

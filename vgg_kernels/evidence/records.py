@@ -215,7 +215,7 @@ def from_runs(runs: Runs, place: str, observer: str) -> list[Record]:
 def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, observer: str) -> Record:
     run = key["run"]
     facts = runs.provenance[run]
-    folder = Path(place, *runs.folders[run].parts[-2:]).as_posix()
+    folder = Path(place, runs.folders[run]).as_posix()
     sealed = run in runs.seals
     clean = facts["git_revision"] and facts["git_dirty"] is False
     caveats = [] if sealed else ["the run is not sealed: it was interrupted, or is still measuring"]

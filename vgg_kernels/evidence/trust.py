@@ -50,14 +50,14 @@ def _sort(facts: list[tuple[bool, str, str]]) -> tuple[list[str], list[str]]:
 def _reproducible(record: Record) -> tuple[list[str], list[str]]:
     return _sort(
         [
-            (bool(record.origin.source), "its source is given", "no source is given"),
+            (bool(record.origin.source), "its source is given", "a source"),
             (
                 record.workload_sha256 in KNOWN_WORKLOADS,
                 "the workload's identity holds",
-                "another or no workload identity",
+                "the workload's identity",
             ),
-            (record.samples_sha256 is not None, "its raw samples are sealed", "no raw samples under a seal"),
-            (record.recipe is not None, "a recipe repeats it", "no recipe: the source that ran cannot be had"),
+            (record.samples_sha256 is not None, "its raw samples are sealed", "raw samples under a seal"),
+            (record.recipe is not None, "a recipe repeats it", "a recipe (the source that ran cannot be had)"),
         ]
     )
 
@@ -68,9 +68,13 @@ def _measured_here(record: Record) -> tuple[list[str], list[str]]:
             (
                 record.origin.evidence == "measured" and record.origin.file.startswith("data/measured/"),
                 "measured by this project's harness, in its ledger",
-                "measured elsewhere",
+                "a measurement by this project's harness",
             ),
-            (record.gate.state in ("passed", "reference"), f"gate: {record.gate.state}", f"gate: {record.gate.state}"),
+            (
+                record.gate.state in ("passed", "reference"),
+                f"gate: {record.gate.state}",
+                f"a passed gate (it is {record.gate.state})",
+            ),
         ]
     )
 
@@ -79,7 +83,7 @@ def _replicated(record: Record, others: Iterable[Record]) -> tuple[list[str], li
     agreeing = [other for other in others if _independent(record, other) and _agree(record, other)]
     cards = sorted({str(other.origin.card) for other in agreeing})
     return _sort(
-        [(bool(agreeing), f"agrees with card {', '.join(cards)}", "no second card whose interval overlaps this one's")]
+        [(bool(agreeing), f"agrees with card {', '.join(cards)}", "a second card whose interval overlaps this one's")]
     )
 
 

@@ -1,7 +1,8 @@
 """Where the study's files are, and the rows it stands on: reported by others, measured here.
 
-``VGG_STUDY`` decides which measurements are shown: ``recorded`` (those committed under ``data/measured``) or ``fresh``
-(those of this machine under ``data/local`` as well). Unset, local runs are shown where there are any.
+``VGG_STUDY`` decides which measurements are shown: ``recorded`` (those committed under ``data/measured``, and under
+``data/submitted`` what others contributed) or ``fresh`` (those of this machine under ``data/local`` as well). Unset, it
+is ``fresh``, which is the same where nothing was measured.
 """
 
 import os
@@ -13,7 +14,10 @@ from ..evidence import schema
 from ..evidence.ledger import Runs, read_runs
 from ..workload.choice import choose
 
-CHOICES = {"recorded": ("data/measured",), "fresh": ("data/measured", "data/local")}
+CHOICES = {
+    "recorded": ("data/measured", "data/submitted"),
+    "fresh": ("data/measured", "data/submitted", "data/local"),
+}
 
 
 def root() -> Path:

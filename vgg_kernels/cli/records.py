@@ -1,0 +1,142 @@
+"""``records``: the workload page, its verification, and the ways to add a record."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .output import Json, print_json, print_table
+
+app = typer.Typer(help="The workload page: every record, its trust, and what nobody has measured.")
+
+
+@app.callback(invoke_without_command=True)
+def page(
+    context: typer.Context,
+    json: Json = False,
+    html: Annotated[Path | None, typer.Option(help="Write the page to this file instead.")] = None,
+) -> None:
+    """Show the workload page: rankings by cohort, floors and predictions where nothing was measured."""
+    if context.invoked_subcommand:
+        return
+    from ..report import page as report
+
+    document = report.page()
+    if html:
+        from ..report.html import document as as_html
+
+        html.write_text(as_html(document), encoding="utf-8")
+        Console(stderr=True).print(f"wrote {html}", highlight=False)
+    elif json:
+        print_json(document.model_dump(mode="json"))
+    else:
+        _print(document)
+
+
+def _print(page) -> None:
+    console = Console()
+    console.print(f"[bold]{page.workload.name}[/], {page.workload.identity[:12]}, as of {page.as_of}", highlight=False)
+    for remark in page.remarks:
+        console.print(f"- {remark}", highlight=False)
+    for ranking in page.rankings:
+        rows = [_row(page.standing(identity)) for identity in ranking.standings]
+        columns = ["implementation", "#", "mean ms", "95 % interval", "vs #1", "on eager", "trust", "observed", "id"]
+        print_table(f"\n{ranking.cohort}", columns, rows, ranking.claim.sentence)
+    for environment in page.environments:
+        if environment.state == "not measured":
+            known = ", ".join(f"{e.tier} {e.floor_us:.0f} / {e.predicted_us:.0f}" for e in environment.estimates)
+            console.print(f"{environment.title}: not measured; floor / prediction in us: {known}", highlight=False)
+    unranked = [standing for standing in page.standings if standing.status != "ranked"]
+    console.print(f"{len(unranked)} observations are not ranked; `records show ID` says why", highlight=False)
+    for problem in page.problems:
+        console.print(f"[bold red]not read:[/] {problem}", highlight=False)
+
+
+def _row(standing) -> list[str]:
+    times = standing.record.times
+    return [
+        standing.record.variant,
+        f"{standing.rank}{'=' if standing.tied_with else ''}",
+        f"{times.as_published_ms:g}",
+        f"{times.low_ms:.4g} to {times.high_ms:.4g}" if times.low_ms is not None else "too few",
+        f"{standing.versus_first:.2f}",
+        f"{standing.speedup:.2f}" if standing.speedup else "refused",
+        standing.trust.level,
+        str(standing.record.origin.observed) + (" stale" if standing.stale else ""),
+        standing.id[:8],
+    ]
+
+
+@app.command()
+def show(
+    identity: Annotated[str, typer.Argument(help="The first digits of a record's id.")], json: Json = False
+) -> None:
+    """Show one record: its facts, what follows from them, and why."""
+    from ..report import page as report
+
+    standing = report.page().standing(identity)
+    document = standing.model_dump(mode="json")
+    if json:
+        print_json(document)
+    else:
+        print_table(f"record {standing.id}", ["fact", "value"], list(_flat(document)))
+
+
+def _flat(value, key: str = ""):
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from _flat(entry, f"{key}.{name}" if key else name)
+    else:
+        yield key, "; ".join(map(str, value)) if isinstance(value, list) else value
+
+
+@app.command()
+def verify(json: Json = False) -> None:
+    """Recompute every hash, statistic, trust level and rank, offline; exit status 1 names the first row that fails."""
+    from ..report import publication
+
+    problems = publication.verify()
+    checked = {} if problems else publication.summary()
+    if json:
+        print_json({"passed": not problems, "checked": checked, "problems": problems})
+    elif problems:
+        Console().print("\n".join(problems), markup=False, highlight=False, soft_wrap=True)
+    else:
+        print("; ".join(f"{n} {what}" for what, n in checked.items()) + ": all hold")
+    raise typer.Exit(1 if problems else 0)
+
+
+@app.command()
+def publish() -> None:
+    """Write data/records.json from the recorded data, after a run was added."""
+    from ..report import publication
+
+    publication.publish()
+    print(f"wrote {publication.PUBLISHED}")
+
+
+@app.command()
+def check(folder: Annotated[Path, typer.Argument(help="A run, or a folder of runs.")], json: Json = False) -> None:
+    """Read runs from anywhere, name what does not hold by file and row, and show how they would rank."""
+    from ..report.candidates import standings_of
+
+    standings, problems = standings_of(folder)
+    if json:
+        print_json({"problems": problems, "standings": [s.model_dump(mode="json") for s in standings]})
+    else:
+        Console().print("\n".join(problems), markup=False, highlight=False, soft_wrap=True)
+        rows = [
+            [s.record.variant, s.record.cohort, s.status, s.rank or "-", s.trust.level, "; ".join(s.reasons)]
+            for s in standings
+        ]
+        print_table("How they would stand", ["implementation", "cohort", "status", "#", "trust", "why"], rows)
+    raise typer.Exit(0 if standings else 1)
+
+
+@app.command()
+def seal(folder: Annotated[Path, typer.Argument(help="A run's folder: samples.csv and provenance.json.")]) -> None:
+    """Seal a run of your own after checking it; a sealed run is never written again."""
+    from ..report.candidates import seal as seal_run
+
+    print(f"sealed: {seal_run(folder)}")
