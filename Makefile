@@ -17,7 +17,7 @@ endif
 study: $(READY)
 	$(PY) -m vgg_kernels study
 
-test: lint pytest nbval $(if $(shell command -v chromium),browser-test)
+test: lint pytest nbval $(if $(shell command -v chromedriver),browser-test)
 
 lint: $(READY)
 	$(PY) -m ruff check .
@@ -32,7 +32,7 @@ nbval: $(READY)
 	OMP_NUM_THREADS=1 VGG_STUDY=recorded VGG_STUDY_FIGURES="$$figures" $(PY) -m pytest -n $(JOBS) --dist loadfile \
 	  --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with=tests/nbval_sanitize.cfg notebooks
 
-# Needs Debian's chromium package (or CHROMIUM=path of another one).
+# Needs Debian's chromium and chromium-driver packages (or CHROMIUM= and CHROMEDRIVER= paths of others).
 browser-test: $(READY)
 	$(PY) -m pytest -m browser tests/browser
 

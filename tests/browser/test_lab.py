@@ -1,0 +1,110 @@
+"""JupyterLab as a reader uses it: open a notebook, Run All, save; no error in the page, the console or the file."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import nbformat
+import pytest
+from selenium.common.exceptions import ElementClickInterceptedException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support import expected_conditions as expect
+from selenium.webdriver.support.ui import WebDriverWait
+
+from vgg_kernels.report.notebooks import notebooks, tidy
+from vgg_kernels.report.study import root
+
+pytestmark = pytest.mark.browser
+PATIENCE_S = 90
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A JupyterLab on a copy of the notebooks; gives its folder and the address that opens a notebook of it."""
+    folder = tmp_path / "notebooks"
+    shutil.copytree(root() / "notebooks", folder, ignore=shutil.ignore_patterns(".*"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = secrets.token_hex(16)
+    settings = {
+        "ServerApp.port": port,
+        "ServerApp.root_dir": folder,
+        "IdentityProvider.token": token,
+        "LabApp.extension_manager": "readonly",
+        "LabApp.workspaces_dir": tmp_path / "workspaces",
+        "LabApp.user_settings_dir": tmp_path / "settings",
+    }
+    quiet = tmp_path / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # it would ask the network, and the reader
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", *flags]
+    environment = os.environ | {"VGG_STUDY_ROOT": str(root()), "VGG_STUDY_FIGURES": str(tmp_path / "figures")}
+    with (tmp_path / "lab.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=tmp_path)
+        try:
+            wait_for(f"http://127.0.0.1:{port}/api?token={token}", server, tmp_path / "lab.log")
+            yield folder, lambda name: f"http://127.0.0.1:{port}/lab/tree/{name}?token={token}"
+        finally:
+            server.terminate()
+            server.wait(timeout=PATIENCE_S)
+
+
+def wait_for(address: str, server: subprocess.Popen, log: Path):
+    for _ in range(4 * PATIENCE_S):
+        assert server.poll() is None, log.read_text()
+        try:
+            urlopen(address).close()
+        except OSError:
+            time.sleep(0.25)
+        else:
+            return
+    raise AssertionError(log.read_text())
+
+
+def menu(browser, name, entry):
+    """Choose an entry of the menu bar, as a person does; wait while something covers it."""
+    wait = WebDriverWait(browser, PATIENCE_S, ignored_exceptions=[ElementClickInterceptedException])
+    for kind, label in (("lm-MenuBar-itemLabel", name), ("lm-Menu-itemLabel", entry)):
+        found = expect.element_to_be_clickable((By.XPATH, f"//div[contains(@class,'{kind}')][.='{label}']"))
+        wait.until(lambda driver, found=found: found(driver).click() or True)
+
+
+@pytest.mark.parametrize("browser", ["desktop"], indirect=True)
+def test_run_all_reaches_the_end_without_an_error(lab, browser, shots):  # in this order: the browser closes first
+    folder, address = lab
+    path = folder / notebooks(folder)[0].name
+    stored = tidy(nbformat.read(path, as_version=4))
+    blank = nbformat.from_dict(stored)
+    for cell in blank.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(blank, path)
+
+    browser.get(address(path.name))
+    ready = (By.XPATH, "//*[@id='jp-main-statusbar']//*[contains(text(), '(ipykernel) | Idle')]")
+    WebDriverWait(browser, PATIENCE_S).until(expect.presence_of_element_located(ready))
+    menu(browser, "Run", "Run All Cells")
+
+    last = max(cell.execution_count or 0 for cell in stored.cells if cell.cell_type == "code")
+
+    def reached_the_end(_):
+        menu(browser, "File", "Save Notebook")
+        return last in [cell.get("execution_count") for cell in nbformat.read(path, as_version=4).cells]
+
+    WebDriverWait(browser, PATIENCE_S, poll_frequency=2).until(reached_the_end)
+    browser.save_screenshot(str(shots / "lab.png"))
+    assert browser.find_elements(By.CSS_SELECTOR, "[data-mime-type='application/vnd.jupyter.stderr'], .jp-Dialog") == []
+    ran = tidy(nbformat.read(path, as_version=4))
+    for got, want in zip(ran.cells, stored.cells, strict=True):
+        assert got.get("execution_count") == want.get("execution_count")
+        assert [output.output_type for output in got.get("outputs", [])] == [
+            output.output_type for output in want.get("outputs", [])
+        ]

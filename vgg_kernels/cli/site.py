@@ -1,0 +1,15 @@
+"""``site``: render the study to static pages."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(out: Annotated[Path | None, typer.Option(help="The site's folder; site/ by default.")] = None) -> None:
+    """Render README, notebooks and records to static HTML that needs no network."""
+    from ..report.site import build
+    from ..report.study import root
+
+    pages = build(root(), out or root() / "site")
+    print(f"{len(pages)} pages; open {pages[0]}")

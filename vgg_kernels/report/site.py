@@ -1,0 +1,126 @@
+"""The study as static pages: README, notebooks and the records, with one style sheet and nothing from the network.
+
+The site mirrors the repository's folders, so a relative link needs only its ending changed: a notebook or a
+Markdown file is a page, any other file that a page names is copied, and a link to anything else keeps its text.
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from os.path import relpath
+from pathlib import Path
+from posixpath import normpath
+from urllib.parse import unquote
+
+import nbformat
+from bs4 import BeautifulSoup, Tag
+from nbconvert import HTMLExporter
+from pygments.formatters import HtmlFormatter
+
+from .notebooks import notebooks
+
+STYLE_SHEET = "site.css"
+
+
+def build(repository: Path, out: Path) -> list[Path]:
+    """Write the site into ``out`` and return its pages, the index first.
+
+    Args:
+        repository: the study's folder, with README.md, notebooks/ and figures/.
+        out: the site's folder; files of an earlier build are overwritten.
+
+    Raises:
+        ValueError: there are no notebooks.
+        FileNotFoundError: there is no README.md.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    sheet = files(__package__).joinpath(STYLE_SHEET).read_text(encoding="utf-8")
+    (out / STYLE_SHEET).write_text(
+        sheet + HtmlFormatter(style="default").get_style_defs(".highlight"), encoding="utf-8"
+    )
+    sources = [Path("README.md"), *(path.relative_to(repository) for path in notebooks(repository / "notebooks"))]
+    extra = [path for name in ("CONTRIBUTING.md", "data/README.md") if (repository / (path := Path(name))).is_file()]
+    pages = {source: _address(source) for source in sources + extra}
+    for source, page in pages.items():
+        (out / page).parent.mkdir(parents=True, exist_ok=True)
+        (out / page).write_text(_page(repository, out, source, pages, sources), encoding="utf-8")
+    return [out / page for page in pages.values()]
+
+
+def _address(source: Path) -> Path:
+    return Path("index.html") if source == Path("README.md") else source.with_suffix(".html")
+
+
+def _page(repository: Path, out: Path, source: Path, pages: dict[Path, Path], chapters: Sequence[Path]) -> str:
+    body = BeautifulSoup(_render(repository / source), "html.parser")
+    for tag in body.find_all(["a", "img"]):
+        _relink(tag, repository, out, source, pages)
+    for table in body.find_all("table"):
+        table.wrap(body.new_tag("div", attrs={"class": "wide"}))
+    heading = body.find("h1")
+    title = heading.get_text().strip() if heading else source.stem
+    up = relpath(".", pages[source].parent)
+    links = "\n".join(
+        f'<a href="{relpath(pages[chapter], pages[source].parent)}"{" aria-current=page" if chapter == source else ""}>'
+        f"{escape(_label(chapter))}</a>"
+        for chapter in chapters
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="{up}/{STYLE_SHEET}">
+</head>
+<body>
+<nav aria-label="Chapters">
+{links}
+</nav>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def _label(chapter: Path) -> str:
+    if chapter.suffix == ".md":
+        return "Overview"
+    number, _, words = chapter.stem.partition("_")
+    return f"{int(number)} {words.replace('_', ' ').capitalize()}"
+
+
+def _render(path: Path) -> str:
+    """The body of a notebook or Markdown file as HTML, without prompts."""
+    if path.suffix == ".ipynb":
+        notebook = nbformat.read(path, as_version=4)
+    else:
+        cell = nbformat.v4.new_markdown_cell(path.read_text(encoding="utf-8"))
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+    exporter = HTMLExporter(
+        template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True, exclude_anchor_links=True
+    )
+    return exporter.from_notebook_node(notebook)[0]
+
+
+def _relink(tag: Tag, repository: Path, out: Path, source: Path, pages: dict[Path, Path]) -> None:
+    """Point a relative link at the page made of its target, or at a copy of the file; else unlink it."""
+    attribute = "href" if tag.name == "a" else "src"
+    target = str(tag.get(attribute, ""))
+    if not target or re.match(r"[a-z][a-z0-9+.-]*:|#", target):
+        return
+    location, _, fragment = target.partition("#")
+    wanted = Path(normpath(str(source.parent / unquote(location))))
+    if wanted in pages:
+        place = relpath(pages[wanted], pages[source].parent)
+        tag[attribute] = place + (f"#{fragment}" if fragment else "")
+    elif ".." not in wanted.parts and (repository / wanted).is_file():
+        (out / wanted).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(repository / wanted, out / wanted)
+    else:
+        tag.unwrap()
