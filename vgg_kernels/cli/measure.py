@@ -1,5 +1,6 @@
 """``measure``: gate, time, profile and take the ceilings of the device at hand, inside a budget of seconds."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -43,12 +44,13 @@ def command(
 
 
 def _default_folder() -> Path:
-    from ..report.study import root
+    """``data/local`` of the study; found without ``report.study``, whose libraries a measuring machine may lack."""
+    from ..evidence.provenance import PACKAGE
 
-    try:
-        return root() / "data" / "local"
-    except FileNotFoundError as error:
-        raise ValueError(f"{error}; or say with --out where the run should go") from error
+    study = Path(os.environ.get("VGG_STUDY_ROOT") or PACKAGE.parent)
+    if not (study / "data").is_dir():
+        raise ValueError("no study's data folder beside the package: say with --out where the run should go")
+    return study / "data" / "local"
 
 
 def _supervised(folder: Path, budget: float, only: list[str], batch: list[int], json: bool) -> int:
@@ -68,19 +70,18 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
     from ..evidence.supervisor import die_with_parent
 
     die_with_parent()
-    from ..evidence import schedule, session, variants
+    from ..evidence import schedule, session
     from ..evidence.bench import TorchBench
     from ..evidence.measure import DeviceLost, OutputLost
     from ..evidence.watchdog import STUCK
     from .progress import Steps
 
-    parts, words = schedule.choose_parts(only)
     try:
         bench = TorchBench()
     except RuntimeError as error:
         _say(f"the GPU does not answer: {str(error).splitlines()[0]}")
         return 1
-    chosen = variants.select(bench.kind, words)
+    parts, chosen = schedule.choose(bench.kind, only)
     steps = schedule.steps(bench.kind, chosen, batch or BATCHES[bench.kind], parts)
     try:
         with Steps(bench, len(steps), budget) as progress:
@@ -121,6 +122,17 @@ def _document(bench, found) -> dict:
 
 
 def _print(document: dict) -> None:
+    if document["rows"]:
+        _print_rows(document)
+    if document["gates"]:
+        passed = [f"{name} {'passed' if ok else 'FAILED'}" for name, ok in document["gates"].items()]
+        print(f"Gate: {', '.join(passed)}.")
+    for sentence in document["throttled"]:
+        print(f"Throttled: {sentence}.")
+    print(f"Rows, notes and provenance: {document['folder']}")
+
+
+def _print_rows(document: dict) -> None:
     def ratio(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}x"
 
@@ -138,12 +150,6 @@ def _print(document: dict) -> None:
         caption="Spread: the middle half of the samples. Ratios: within this run, same batch, timer and cache state; "
         "above 1 is faster.",
     )  # fmt: skip
-    if document["gates"]:
-        passed = [f"{name} {'passed' if ok else 'FAILED'}" for name, ok in document["gates"].items()]
-        print(f"Gate: {', '.join(passed)}.")
-    for sentence in document["throttled"]:
-        print(f"Throttled: {sentence}.")
-    print(f"Rows, notes and provenance: {document['folder']}")
 
 
 def _closing(bench, found, budget: float) -> list[str]:

@@ -123,10 +123,10 @@ class TorchBench:
         """On a CPU, from the operations at a modest rate for each core; on a GPU the table's figures stand."""
         if self.kind == "cuda":
             return None
-        forward_s = self.network.flops(batch or 1) / (25e9 * torch.get_num_threads())
+        forward_s = self.network.flops(batch or 1) / (40e9 * torch.get_num_threads())
         compiling = 30.0 if variant and variant.family == "inductor" else 0.0
         forwards = {"time": 9, "layers": 8, "profile": 4}.get(part, 0)
-        return {"verify": 15.0, "ceilings": 5.0}.get(part, compiling + max(forwards * forward_s, 1.0))
+        return {"verify": 20.0, "ceilings": 5.0}.get(part, compiling + max(forwards * forward_s, 1.0))
 
     @property
     def module(self) -> Reference:

@@ -7,7 +7,8 @@ ceilings that explain those; then everything else, the steps that compile longes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from .variants import Variant
+from ..workload.choice import UnknownName
+from .variants import Variant, select, selectable
 
 MAIN_BATCH = 10  # the workload's own
 GATE_SHARE = 0.4  # of the budget: a slow gate must not leave a run without a single time
@@ -42,8 +43,8 @@ def steps(
     """Every step of a run, most important first.
 
     Args:
-        kind: "cuda" or "cpu". On a CPU none of our tiers is timed (they run in Triton's interpreter), so there the
-            gate holds nothing up and comes last.
+        kind: "cuda" or "cpu". On a CPU none of our tiers is timed (they run in Triton's interpreter), so there one
+            tier goes through the gate first, to show that it can, and the others last.
         variants: from ``variants.select``, in order of importance.
         batches: images; the workload's own comes first whatever the order.
         parts: of ``PARTS``; profiles and layers are taken at the first batch.
@@ -56,16 +57,19 @@ def steps(
     found += [Step(part, v, order[0]) for part in ("profile", "layers") for v in timed]
     found.append(Step("ceilings"))
     wanted = set(parts)
-    return tuple(sorted((s for s in found if s.part in wanted), key=lambda step: _rank(step, kind, order[0])))
+    chosen = [step for step in found if step.part in wanted]
+    gates = [step.name for step in chosen if step.part == "verify"]
+    last = gates[1:] if kind == "cpu" else []
+    return tuple(sorted(chosen, key=lambda step: 12 if step.name in last else _rank(step, order[0])))
 
 
-def _rank(step: Step, kind: str, main: int) -> int:
+def _rank(step: Step, main: int) -> int:
     """Position among the parts; the order of ``variants`` decides within one."""
     slow = step.family.endswith("-max")
     plain = step.variant is None or step.variant.name in ("eager", "inductor") or step.variant.family == "ours"
     first = step.batch == main
     ranks = {
-        "verify": 0 if kind == "cuda" else 8,
+        "verify": 0,
         "time": (1 if plain else 6 if slow else 4) if first else (9 if slow else 7),
         "ceilings": 2,
         "profile": 3 if plain else 10,
@@ -144,11 +148,27 @@ class Budget:
         return f"{step.family}/{step.batch}" if step.batch else step.family
 
 
-def choose_parts(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split ``--only`` into parts and variants' words.
+def choose(kind: str, words: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[Variant, ...]]:
+    """What ``--only`` asks for: parts and variants.
 
-    Parts alone leave every variant; variants alone leave every part that is about a variant.
+    Parts alone leave every variant; variants alone leave every part that is about a variant. On a GPU the gate comes
+    with whatever runs a variant, since nothing of ours is timed unverified.
+
+    Args:
+        kind: "cuda" or "cpu".
+        words: of ``PARTS`` and of ``variants.selectable(kind)``; none for everything.
+
+    Raises:
+        UnknownName: for another word, listing all that are known.
     """
-    parts = tuple(word for word in words if word in PARTS)
+    accepted = (*PARTS, *selectable(kind))
+    for word in words:
+        if word not in accepted:
+            raise UnknownName(f"unknown --only {word!r}; accepted on this {kind} device: {', '.join(accepted)}")
+    parts = tuple(word for word in PARTS if word in words)
     rest = tuple(word for word in words if word not in PARTS)
-    return parts or tuple(part for part in PARTS if not rest or part != "ceilings"), rest
+    if not parts:
+        parts = tuple(part for part in PARTS if not rest or part != "ceilings")
+    elif kind == "cuda" and set(parts) & {"time", "layers", "profile"}:
+        parts = tuple(part for part in PARTS if part in ("verify", *parts))
+    return parts, select(kind, rest)

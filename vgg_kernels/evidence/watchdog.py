@@ -5,8 +5,8 @@ is kept by a thread: it first interrupts the main thread, which suffices for any
 after a grace period ends the process. What was measured is on the disk by then; the next process goes on behind it.
 """
 
-import _thread
 import os
+import signal
 import threading
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ class Watchdog:
         limit_s: float,
         last_words: Callable[[], None],
         grace_s: float = GRACE_S,
-        interrupt: Callable[[], None] = _thread.interrupt_main,
+        interrupt: Callable[[], None] = lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT),
         end: Callable[[int], None] = os._exit,
     ):
         self.limit_s, self._last_words, self._grace_s = limit_s, last_words, grace_s

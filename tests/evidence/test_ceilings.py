@@ -1,0 +1,125 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from vgg_kernels.evidence import ceilings
+from vgg_kernels.evidence.ceilings import row, sheet
+from vgg_kernels.evidence.l2 import read_tiles
+from vgg_kernels.floor.hardware import device
+
+ROWS = [
+    row("copy_bandwidth", 3.0e12, "B/s", "a copy"),
+    row("matmul_fp16", 700e12, "FLOP/s", "a product"),
+    row("matmul_bf16", 750e12, "FLOP/s", "another"),
+    row("matmul_fp32", 50e12, "FLOP/s", "a third"),
+]
+
+
+def test_the_cpus_ceilings_are_measured(monkeypatch):
+    monkeypatch.setitem(ceilings.COPY_BYTES, "cpu", 2**22)
+    monkeypatch.setitem(ceilings.MATMUL_SIZE, "cpu", 128)
+    rows, failures = ceilings.cpu("this CPU")
+    assert failures == []
+    assert {r["quantity"]: r["unit"] for r in rows} == {"copy_bandwidth": "B/s", "matmul_fp32": "FLOP/s"}
+    assert all(r["value"] > 1e6 for r in rows)
+
+
+def test_bandwidth_counts_read_and_written_bytes(monkeypatch):
+    monkeypatch.setitem(ceilings.COPY_BYTES, "cpu", 2**20)
+    monkeypatch.setattr(ceilings, "best_seconds", lambda *_: 0.5)
+    assert ceilings.copy_bandwidth("cpu")["value"] == 2 * 2**20 / 0.5
+
+
+def test_a_product_is_two_operations_a_point_and_the_switch_is_put_back(monkeypatch):
+    monkeypatch.setitem(ceilings.MATMUL_SIZE, "cpu", 64)
+    monkeypatch.setattr(ceilings, "best_seconds", lambda *_: 2.0)
+    before = torch.backends.cuda.matmul.allow_tf32
+    assert ceilings.matmul("tf32", "cpu")["value"] == 64**3
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+
+
+def test_a_ceiling_that_cannot_be_taken_is_named_and_the_others_stand():
+    def broken():
+        raise RuntimeError("no such instruction\nand a long story")
+
+    rows, failures = ceilings._each((broken, lambda: ROWS[0]), "a card")
+    assert rows == [ROWS[0]]
+    assert failures == ["a card: a ceiling could not be taken: RuntimeError: no such instruction"]
+
+
+def test_the_best_of_the_repeats_counts(monkeypatch):
+    ticks = iter([0.0, 5.0, 10.0, 11.0, 20.0, 23.0])
+    monkeypatch.setattr(ceilings.time, "perf_counter", lambda: next(ticks))
+    assert ceilings.best_seconds(lambda: None, "cpu", repeats=3) == 1.0
+
+
+def test_the_measured_sheet_stands_beside_the_data_sheet():
+    card = device("h100_sxm")
+    measured = sheet(card, ROWS)
+    assert measured.key == "h100_sxm_measured"
+    assert measured.hbm_bytes_per_s == 3.0e12
+    assert measured.peaks["fp16"] == 750e12
+    assert measured.peaks["fp32"] == 50e12
+    assert measured.peaks["tf32"] == card.peaks["tf32"]
+    assert measured.peaks["fp8"] == card.peaks["fp8"]
+    assert measured.sources["peaks.fp16"].startswith("measured: matmul_bf16")
+    assert measured.sources["peaks"] == card.sources["peaks"]
+    assert measured.torch_names == ()
+
+
+def test_nothing_measured_changes_no_figure():
+    card = device("h200")
+    assert sheet(card, []).peaks == card.peaks
+    assert sheet(card, []).hbm_bytes_per_s == card.hbm_bytes_per_s
+
+
+def test_the_reading_kernel_reads_every_tile_it_counts():
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(6 * 32, 64, generator=generator).half()
+    weights = torch.randn(64, 16, generator=generator).half()
+    out = torch.full((4, 32, 16), float("nan"))
+    read_tiles(matrix, weights, out, passes=9)
+    tiles = matrix.view(6, 32, 64).double() @ weights.double()
+    want = torch.stack([sum(tiles[(program + i) % 6] for i in range(9)) for program in range(4)])
+    assert (out - want).norm() < 1e-5 * want.norm()
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from vgg_kernels.evidence.l2 import STAGES, _read_tiles
+signature = {"tiles": "tensordesc<fp16[128, 64]>", "weights": "*fp16", "out": "*fp32", "count": "i32", "passes": "i32"}
+signature |= dict.fromkeys(("ROWS", "DEPTH", "N", "STAGES"), "constexpr")
+constants = {(5,): 128, (6,): 64, (7,): 16, (8,): STAGES}
+kernel = triton.compile(ASTSource(_read_tiles, signature, constexprs=constants), target=GPUTarget("cuda", 90, 32))
+print(kernel.asm["ptx"].count("cp.async.bulk.tensor"), kernel.asm["ptx"].count("wgmma.mma_async.sync"))
+"""
+
+
+def test_on_hopper_it_reads_by_bulk_tensor_copies_for_wgmma():
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE], capture_output=True, text=True, env=os.environ | {"TRITON_INTERPRET": "0"}
+    )
+    copies, products = map(int, done.stdout.split())
+    assert copies > 0, done.stderr
+    assert products > 0
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_every_ceiling_is_taken_and_below_the_data_sheet():
+    from vgg_kernels.evidence.telemetry import open_gpu
+    from vgg_kernels.floor.hardware import device_by_torch_name
+
+    gpu = open_gpu()
+    name = torch.cuda.get_device_name()
+    rows, failures = ceilings.cuda(lambda: gpu.sample()["sm_mhz"], name)
+    assert failures == []
+    card, values = device_by_torch_name(name), {r["quantity"]: r["value"] for r in rows}
+    assert 0.5 * card.hbm_bytes_per_s < values["copy_bandwidth"] < 1.05 * card.hbm_bytes_per_s
+    assert 0.3 * card.peaks["fp16"] < values["matmul_fp16"] < 1.1 * card.peaks["fp16"]
+    assert 10 < values["l2_bytes_per_sm_clock"] < 128
+    assert 1e-7 < values["graph_launch_gap"] < 1e-5

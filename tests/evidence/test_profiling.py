@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from vgg_kernels.evidence.profiling import profile, purpose, tidy
+
+
+@pytest.mark.parametrize(
+    ("kernel", "what"),
+    [
+        ("aten::mkldnn_convolution", "convolution"),
+        ("aten::addmm", "matrix product"),
+        ("aten::max_pool2d_with_indices", "pooling"),
+        ("aten::clamp_min_", "pointwise"),
+        ("aten::empty", "other"),
+        ("graph_0_cpp_fused_convolution_relu_5", "pointwise"),
+        ("graph_0_cpp_fused_convolution_max_pool2d_with_indices_relu_6", "pooling"),
+        ("sm90_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32_kernel", "convolution"),
+        ("void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float>", "layout"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_cublas", "matrix product"),
+        ("triton_poi_fused_convolution_relu_1", "pointwise"),
+        ("triton_tem_fused_convolution_2", "convolution"),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::launch_clamp_scalar>", "pointwise"),
+        ("conv3x3_kernel", "convolution"),
+        ("stem_kernel", "convolution"),
+        ("linear_kernel", "matrix product"),
+        ("Memcpy DtoD (Device -> Device)", "copy"),
+    ],
+)
+def test_a_kernels_purpose_is_read_off_its_name(kernel, what):
+    assert purpose(kernel) == what
+
+
+def test_rows_are_of_one_forward_and_shares_add_up():
+    rows = tidy([("b", 4, 30.0), ("a", 2, 90.0), ("idle", 2, 0.0)], calls=2)
+    assert [(r["kernel"], r["calls"], r["time_us"]) for r in rows] == [("a", 1.0, 45.0), ("b", 2.0, 15.0)]
+    assert sum(r["share"] for r in rows) == pytest.approx(1.0)
+
+
+def test_no_digest_of_a_compiled_graph_is_kept():
+    [row] = tidy([("## Call CompiledFxGraph fcdsx4duer73vyxzmxa7f2 ##", 1, 1.0)], calls=1)
+    assert "fcdsx" not in row["kernel"]
+
+
+def test_a_real_profile_finds_the_convolution_where_the_time_goes():
+    layer = torch.nn.Conv2d(16, 64, 3, padding=1)
+    x = torch.rand(2, 16, 32, 32)
+    rows = profile(lambda: torch.relu(layer(x)), kind="cpu", calls=2)
+    by_kernel = {r["kernel"]: r for r in rows}
+    assert by_kernel["aten::relu"]["calls"] == 1
+    assert max(rows, key=lambda r: r["time_us"])["purpose"] == "convolution"
+    assert sum(r["share"] for r in rows) == pytest.approx(1.0)

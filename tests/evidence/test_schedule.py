@@ -1,0 +1,125 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vgg_kernels.evidence.schedule import GPU_ESTIMATES, PARTS, Budget, Step, choose, steps
+from vgg_kernels.evidence.variants import GPU_VARIANTS, VARIANTS
+from vgg_kernels.workload.choice import UnknownName
+
+EAGER = GPU_VARIANTS[0]
+
+
+def names(kind="cuda", batches=(10, 1, 64), parts=PARTS):
+    return [step.name for step in steps(kind, VARIANTS[kind], batches, parts)]
+
+
+def budget(clock, total=480.0, **options):
+    return Budget(clock, clock() + total, total, lambda step: 10.0, **options)
+
+
+def test_the_gate_comes_first_and_the_workloads_batch_before_others():
+    order = names()
+    gates = [i for i, name in enumerate(order) if name.startswith("verify/")]
+    assert gates == list(range(6))
+    assert order[6:8] == ["time/eager/10", "time/inductor/10"]
+    assert order.index("time/ours_fp16/10") < order.index("ceilings") < order.index("time/eager/1")
+
+
+def test_what_compiles_longest_comes_last():
+    order = names()
+    assert order.index("time/eager/64") < order.index("time/inductor_max_tf32/1")
+    assert all("max" in name for name in order[-4:])
+
+
+def test_every_variant_is_timed_at_every_batch_and_profiled_once():
+    order = names()
+    assert len(set(order)) == len(order)
+    for v in GPU_VARIANTS:
+        assert {f"time/{v.name}/{b}" for b in (1, 10, 64)} <= set(order)
+        assert f"profile/{v.name}/10" in order
+        assert f"layers/{v.name}/10" in order
+
+
+def test_on_a_cpu_ours_are_verified_and_never_timed():
+    order = names("cpu", (10, 1))
+    assert order[0] == "verify/ours_fp16"
+    assert order[-5:] == [f"verify/ours_{tier}" for tier in ("fp16x3", "tf32", "bf16", "fp8", "fp32")]
+    assert not [name for name in order if "ours" in name and not name.startswith("verify")]
+
+
+@given(st.permutations([1, 10, 64]))
+def test_the_order_does_not_depend_on_how_batches_are_given(batches):
+    assert names(batches=batches) == names()
+
+
+def test_without_the_workloads_batch_the_smallest_is_the_main_one():
+    order = names(batches=(64, 2))
+    assert "profile/eager/2" in order
+    assert order.index("time/eager/2") < order.index("ceilings") < order.index("time/eager/64")
+
+
+def test_every_step_of_a_gpu_has_an_estimate():
+    assert all(step.family in GPU_ESTIMATES for step in steps("cuda", GPU_VARIANTS, (10,)))
+
+
+def asked(*words, kind="cuda"):
+    parts, rows = choose(kind, words)
+    return [s.name for s in steps(kind, rows, (10,), parts)]
+
+
+def test_nothing_asked_for_is_everything():
+    assert choose("cuda") == (PARTS, GPU_VARIANTS)
+
+
+def test_only_parts_leave_every_variant():
+    assert asked("ceilings") == ["ceilings"]
+    assert len(asked("verify")) == 6
+
+
+def test_only_variants_leave_every_part_that_is_about_them():
+    assert asked("eager_tf32") == ["time/eager_tf32/10", "layers/eager_tf32/10", "profile/eager_tf32/10"]
+
+
+def test_the_gate_comes_with_the_times_of_ours():
+    assert asked("time", "fp16") == ["verify/ours_fp16", "time/ours_fp16/10"]
+    assert asked("time", "eager", kind="cpu") == ["time/eager/10"]
+
+
+@pytest.mark.parametrize(("kind", "word"), [("cuda", "eagre"), ("cpu", "eager_tf32"), ("cuda", "")])
+def test_an_unknown_word_is_refused_with_those_that_are_known(kind, word):
+    with pytest.raises(UnknownName, match=r"ceilings.*inductor") as error:
+        choose(kind, ("eager", word))
+    assert repr(word) in str(error.value)
+
+
+def test_a_step_that_does_not_fit_is_refused_with_both_figures(fakes):
+    clock = fakes.FakeClock()
+    left = budget(clock, total=25.0)
+    assert left.refuses(Step("time", EAGER, 10)) is None
+    clock.seconds = 18.0
+    assert left.refuses(Step("time", EAGER, 10)) == "needs about 10 s; 7 s of the budget are left"
+
+
+def test_the_gate_has_a_share_so_that_something_is_timed(fakes):
+    clock = fakes.FakeClock()
+    left = budget(clock, total=100.0)
+    clock.seconds = 35.0
+    assert "gate's share" in left.refuses(Step("verify", EAGER))
+    assert left.refuses(Step("time", EAGER, 10)) is None
+    assert budget(clock, total=100.0, gate_share=1.0).refuses(Step("verify", EAGER)) is None
+
+
+def test_a_budget_learns_the_longest_step_of_a_kind(fakes):
+    left = budget(fakes.FakeClock())
+    left.learn(Step("time", EAGER, 10), 3.0)
+    left.learn(Step("time", EAGER, 10), 2.0)
+    assert left.estimate(Step("time", EAGER, 10)) == 3.0
+    assert left.estimate(Step("time", EAGER, 64)) == 10.0
+
+
+@given(st.floats(0, 1e4), st.floats(0, 1e4))
+def test_what_is_left_is_never_negative(total, passed):
+    clock = [0.0]
+    left = Budget(lambda: clock[0], total, total, lambda step: 1.0)
+    clock[0] = passed
+    assert left.left_s == pytest.approx(max(0.0, total - passed))

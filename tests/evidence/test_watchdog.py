@@ -1,0 +1,55 @@
+import threading
+import time
+
+from vgg_kernels.evidence.watchdog import STUCK, Watchdog
+
+
+class Witness:
+    def __init__(self):
+        self.log = []
+        self.ended = threading.Event()
+
+    def dog(self, limit_s, grace_s=0.02):
+        return Watchdog(
+            limit_s,
+            lambda: self.log.append("last words"),
+            grace_s,
+            interrupt=lambda: self.log.append("interrupt"),
+            end=lambda code: (self.log.append(code), self.ended.set()),
+        )
+
+
+def test_a_step_within_its_limit_is_left_alone():
+    witness = Witness()
+    with witness.dog(10.0) as dog:
+        pass
+    time.sleep(0.03)
+    assert witness.log == []
+    assert not dog.expired
+
+
+def test_a_step_over_its_limit_is_interrupted_and_may_end_by_itself():
+    witness = Witness()
+    with witness.dog(0.02, grace_s=10.0) as dog:
+        time.sleep(0.1)
+    assert witness.log == ["interrupt"]
+    assert dog.expired
+
+
+def test_a_step_that_does_not_come_back_takes_the_process_with_it_but_first_says_so():
+    witness = Witness()
+    with witness.dog(0.02):
+        assert witness.ended.wait(5.0)
+    assert witness.log == ["interrupt", "last words", STUCK]
+
+
+def test_the_interruption_reaches_a_main_thread_that_waits():
+    interrupted, began = False, time.monotonic()
+    try:
+        with Watchdog(0.05, lambda: None, grace_s=30.0) as dog:
+            time.sleep(10.0)
+    except KeyboardInterrupt:
+        interrupted = True
+    assert interrupted
+    assert time.monotonic() - began < 5.0
+    assert dog.expired
