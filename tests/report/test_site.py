@@ -33,7 +33,7 @@ def site(tmp_path_factory):
     nbformat.write(new_notebook(cells=[new_code_cell(frame)]), study / "notebooks" / "02_second.ipynb")
     for name in ("01_first", "02_second"):
         execute(study / "notebooks" / f"{name}.ipynb")
-    pages = build(study, study / "site")
+    pages = build(study, study / "site", records="<h2>All records</h2><p>none</p>")
     return {
         page.relative_to(study / "site").as_posix(): BeautifulSoup(page.read_text(), "html.parser") for page in pages
     }, study
@@ -45,7 +45,14 @@ def addresses(page):
 
 def test_each_notebook_is_a_page_and_the_readme_is_the_index(site):
     pages, _ = site
-    assert list(pages) == ["index.html", "notebooks/01_first.html", "notebooks/02_second.html", "data/README.html"]
+    assert list(pages) == [
+        "index.html",
+        "notebooks/01_first.html",
+        "notebooks/02_second.html",
+        "data/README.html",
+        "records.html",
+    ]
+    assert pages["records.html"].title.string == "All records"
     assert pages["index.html"].title.string == "How fast?"
     assert pages["notebooks/01_first.html"].find("img")["alt"] == "one dot"
 

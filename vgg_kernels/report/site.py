@@ -22,14 +22,16 @@ from pygments.formatters import HtmlFormatter
 from .notebooks import notebooks
 
 STYLE_SHEET = "site.css"
+RECORDS = Path("records.html")
 
 
-def build(repository: Path, out: Path) -> list[Path]:
+def build(repository: Path, out: Path, records: str = "") -> list[Path]:
     """Write the site into ``out`` and return its pages, the index first.
 
     Args:
         repository: the study's folder, with README.md, notebooks/ and figures/.
         out: the site's folder; files of an earlier build are overwritten.
+        records: the workload page as an HTML fragment; a page of its own where there is one.
 
     Raises:
         ValueError: there are no notebooks.
@@ -43,9 +45,14 @@ def build(repository: Path, out: Path) -> list[Path]:
     sources = [Path("README.md"), *(path.relative_to(repository) for path in notebooks(repository / "notebooks"))]
     extra = [path for name in ("CONTRIBUTING.md", "data/README.md") if (repository / (path := Path(name))).is_file()]
     pages = {source: _address(source) for source in sources + extra}
+    bodies = {source: _render(repository / source) for source in pages}
+    if records:
+        sources.append(RECORDS)
+        pages[RECORDS], bodies[RECORDS] = RECORDS, records
     for source, page in pages.items():
         (out / page).parent.mkdir(parents=True, exist_ok=True)
-        (out / page).write_text(_page(repository, out, source, pages, sources), encoding="utf-8")
+        text = _page(bodies[source], repository, out, source, pages, sources)
+        (out / page).write_text(text, encoding="utf-8")
     return [out / page for page in pages.values()]
 
 
@@ -53,13 +60,16 @@ def _address(source: Path) -> Path:
     return Path("index.html") if source == Path("README.md") else source.with_suffix(".html")
 
 
-def _page(repository: Path, out: Path, source: Path, pages: dict[Path, Path], chapters: Sequence[Path]) -> str:
-    body = BeautifulSoup(_render(repository / source), "html.parser")
+def _page(
+    content: str, repository: Path, out: Path, source: Path, pages: dict[Path, Path], chapters: Sequence[Path]
+) -> str:
+    body = BeautifulSoup(content, "html.parser")
     for tag in body.find_all(["a", "img"]):
         _relink(tag, repository, out, source, pages)
     for table in body.find_all("table"):
-        table.wrap(body.new_tag("div", attrs={"class": "wide"}))
-    heading = body.find("h1")
+        if "scroll" not in table.parent.get("class", []):
+            table.wrap(body.new_tag("div", attrs={"class": "wide"}))
+    heading = body.find(["h1", "h2"])
     title = heading.get_text().strip() if heading else source.stem
     up = relpath(".", pages[source].parent)
     links = "\n".join(
@@ -89,8 +99,8 @@ def _page(repository: Path, out: Path, source: Path, pages: dict[Path, Path], ch
 
 
 def _label(chapter: Path) -> str:
-    if chapter.suffix == ".md":
-        return "Overview"
+    if chapter in (Path("README.md"), RECORDS):
+        return "Records" if chapter == RECORDS else "Overview"
     number, _, words = chapter.stem.partition("_")
     return f"{int(number)} {words.replace('_', ' ').capitalize()}"
 
