@@ -1,0 +1,60 @@
+import re
+
+import pandas as pd
+import pytest
+
+from vgg_kernels.report import page
+from vgg_kernels.report.readme import BEGIN, END, markdown, render, table
+from vgg_kernels.report.study import root
+from vgg_kernels.workload.precision import TIERS
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VGG_STUDY", "recorded")
+        yield page.page()
+
+
+def test_the_readme_states_what_the_code_computes_now(recorded):
+    text = (root() / "README.md").read_text()
+    assert render(text, recorded) == text, "run: python -m vgg_kernels readme"
+
+
+def test_every_number_of_the_table_has_its_evidence(recorded):
+    frame = table(recorded)
+    assert list(frame["tier"]) == list(TIERS)
+    words = [re.search(r"\((reported|measured|derived|modelled)\)$", column) for column in frame.columns[1:]]
+    assert all(words)
+    assert {"derived", "modelled", "reported"} <= {word[1] for word in words}
+
+
+def test_a_prediction_is_above_its_floor(recorded):
+    frame = table(recorded)
+    assert (
+        frame.filter(like="modelled").iloc[:, 0].astype(float) >= frame.filter(like="derived").iloc[:, 0].astype(float)
+    ).all()
+
+
+def test_the_public_record_stands_in_the_tier_of_its_arithmetic(recorded):
+    column = table(recorded).set_index("tier").filter(like="H100 SXM (reported)").iloc[:, 0]
+    assert column["tf32"] == "2.43 inductor"
+    assert column["fp32"] == "–"
+
+
+def test_only_what_stands_between_the_markers_changes(recorded):
+    once = render(f"before\n{BEGIN}\nold | 9.99\n{END}\nafter\n", recorded)
+    assert once.startswith("before\n")
+    assert once.endswith("after\n")
+    assert "9.99" not in once
+    assert render(once, recorded) == once
+
+
+@pytest.mark.parametrize("text", ["no block", f"{BEGIN}{END}{BEGIN}{END}"])
+def test_a_readme_without_its_block_is_refused(recorded, text):
+    with pytest.raises(ValueError, match="accepted: exactly one"):
+        render(text, recorded)
+
+
+def test_a_frame_becomes_a_markdown_table():
+    assert markdown(pd.DataFrame({"tier": ["fp16"], "ms": ["0.49"]})) == "| tier | ms |\n| :-- | --: |\n| fp16 | 0.49 |"
