@@ -11,7 +11,6 @@ from rich.console import Console
 
 from .output import Json, print_json, print_table
 
-BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
 OUT = "Folder for the run; by default the study's data/local, which git ignores."
 ONLY = (
     "Only this: a variant, a family (eager, inductor, ours), one of our tiers, "
@@ -82,7 +81,7 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
         _say(f"the GPU does not answer: {str(error).splitlines()[0]}")
         return 1
     parts, chosen = schedule.choose(bench.kind, only)
-    steps = schedule.steps(bench.kind, chosen, batch or BATCHES[bench.kind], parts)
+    steps = schedule.steps(bench.kind, chosen, batch or schedule.BATCHES[bench.kind], parts)
     try:
         with Steps(bench, len(steps), budget) as progress:
             found = session.run(bench, folder, steps, budget, progress.tell)

@@ -11,6 +11,7 @@ from ..workload.choice import UnknownName
 from .variants import Variant, select, selectable
 
 MAIN_BATCH = 10  # the workload's own
+BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
 GATE_SHARE = 0.4  # of the budget: a slow gate must not leave a run without a single time
 PARTS = ("verify", "time", "layers", "profile", "ceilings")
 
