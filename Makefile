@@ -1,5 +1,5 @@
 # make study   the whole study: environment, seven notebooks executed, figures/ written
-# make test    ruff, mypy, the tests, the notebooks compared with their stored outputs
+# make test    ruff, the tests, the notebooks compared with their stored outputs
 #
 # The environment lives in .venv and is made once, then again when pyproject.toml or constraints.txt change.
 # To use an environment of your own (with its own torch): pip install -e '.[test]' in it, then make study PY=python
@@ -11,7 +11,7 @@ ifeq ($(origin PY), file)
 READY := .venv/.ready
 endif
 
-.PHONY: study test lint pytest nbval browser-test lab site constraints clean
+.PHONY: study test lint types pytest nbval browser-test lab site constraints clean
 .DEFAULT_GOAL := study
 
 study: $(READY)
@@ -22,6 +22,9 @@ test: lint pytest nbval $(if $(shell command -v chromedriver),browser-test)
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+types: $(READY)
+	$(PY) -m mypy
 
 pytest: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal

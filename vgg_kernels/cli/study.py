@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +38,7 @@ def command(
         for path in paths:
             cells = sum(cell.cell_type == "code" for cell in nbformat.read(path, as_version=4).cells)
             task = progress.add_task(path.stem, total=cells, start=True)
-            running[pool.submit(execute, path, lambda task=task: progress.advance(task))] = path
+            running[pool.submit(execute, path, partial(progress.advance, task))] = path
         for done in as_completed(running):
             try:
                 done.result()

@@ -67,7 +67,7 @@ def _page(
     for tag in body.find_all(["a", "img"]):
         _relink(tag, repository, out, source, pages)
     for table in body.find_all("table"):
-        if "scroll" not in table.parent.get("class", []):
+        if not table.find_parent(class_="scroll"):
             table.wrap(body.new_tag("div", attrs={"class": "wide"}))
     heading = body.find(["h1", "h2"])
     title = heading.get_text().strip() if heading else source.stem
