@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from vgg_kernels.evidence.ledger import read_runs
+from vgg_kernels.evidence.ledger import RunWriter, read_runs
 from vgg_kernels.evidence.records import Record, from_reported, from_runs, newest, tier_of
 from vgg_kernels.report.study import reported, reported_vgg19
 from vgg_kernels.workload.identity import IDENTITY, sha256
@@ -111,6 +111,31 @@ def test_the_gate_verdict_is_the_runs_own(tmp_path, fake, variant, gate, state):
     fake.run(tmp_path / "a" / "r1", {variant: [2.0] * 5}, gate=gate)
     (record,) = records(tmp_path)
     assert record.gate.state == state
+
+
+def test_certificates_stand_beside_the_verdict(tmp_path, fake):
+    seen = {"check": "norm", "weights": "kaiming", "inputs": "normal", "sensitivity": 123.4567891, "vacuous": False}
+    run = RunWriter(tmp_path / "a" / "r1", fake.provenance())
+    run.append([{**fake.row, "variant": "ours", "sample": 0, "time_ms": 2.0}])
+    run.note(
+        "gate",
+        {"variant": "ours", "tier": "tf32", "network": "vgg19", "passed": True, "verdict": {"certificates": [seen]}},
+    )
+    run.finish()
+    (record,) = records(tmp_path)
+    (certificate,) = record.gate.certificates
+    assert (certificate.sensitivity, certificate.vacuous) == (123.457, False)
+
+
+def test_a_throttled_card_is_a_caveat(tmp_path, fake):
+    run = RunWriter(tmp_path / "a" / "r1", fake.provenance())
+    run.append([{**fake.row, "sample": 0, "time_ms": 2.0}])
+    about = {name: fake.row[name] for name in ("variant", "batch", "layer", "timer", "cache")}
+    run.note("conditions", {**about, "throttled": ["sw_power_cap"]})
+    run.note("conditions", {**about, "cache": "warm", "throttled": ["hw_slowdown"]})
+    run.finish()
+    (record,) = records(tmp_path)
+    assert record.caveats == ["the card lowered its clock during timing: sw_power_cap"]
 
 
 def test_source_with_uncommitted_changes_is_no_recipe(tmp_path, fake):

@@ -140,3 +140,49 @@ def seal(folder: Annotated[Path, typer.Argument(help="A run's folder: samples.cs
     from ..report.candidates import seal as seal_run
 
     print(f"sealed: {seal_run(folder)}")
+
+
+@app.command("try")
+def attempt(
+    module: Annotated[Path, typer.Argument(help="A Python file with build(reference) -> callable. Its code is run.")],
+    tier: Annotated[str, typer.Option(help="The precision that it claims: it is gated and ranked by it.")],
+    name: Annotated[str | None, typer.Option(help="Of the implementation; by default the file's.")] = None,
+    network: Annotated[str, typer.Option(help="vgg11, vgg13, vgg16 or vgg19; records are of vgg19.")] = "vgg19",
+    image: Annotated[int, typer.Option(help="Height and width; records are of 224.")] = 224,
+    batch: Annotated[int, typer.Option(help="Images.")] = 10,
+    effort: Annotated[str, typer.Option(help="How much the gate asks: quick or full.")] = "quick",
+    budget: Annotated[float, typer.Option(help="Seconds for all of it.")] = 480.0,
+    out: Annotated[Path | None, typer.Option(help="Keep the run below this folder.")] = None,
+    json: Json = False,
+) -> None:
+    """Put an implementation of your own through the gate, time it like ours, and show where it would stand."""
+    from tempfile import TemporaryDirectory
+
+    from ..evidence.candidate import CandidateBench, attempt, load
+    from ..evidence.measure import jsonable
+    from ..report.candidates import standings_of
+    from ..workload.network import network as build_network
+
+    bench = CandidateBench(load(module), build_network(network, image=image), effort)
+    with TemporaryDirectory() as scratch:
+        folder = out or Path(scratch)
+        session = attempt(bench, name or module.stem, tier, batch, folder, budget)
+        standings, problems = standings_of(session.folder)
+    verdict = bench.verdict.document() if bench.verdict else None
+    if json:
+        document = {"verdict": verdict, "rows": jsonable(session.rows.to_dict("records")), "problems": problems}
+        print_json(document | {"standings": [standing.model_dump(mode="json") for standing in standings]})
+    else:
+        for check in bench.verdict.failures if bench.verdict else []:
+            print(f"gate: {check.name}, {check.inputs or check.weights}: {check.detail}")
+        keys = ["variant", "tier", "batch", "timer", "cache", "samples"]
+        rows = [[*(row[key] for key in keys), f"{row['median_ms']:.4g}"] for row in session.rows.to_dict("records")]
+        print_table("Times (measured)", ["implementation", "tier", "batch", "timer", "cache", "n", "median ms"], rows)
+        if not standings:
+            print("No record of the workload came of it: those are of vgg19 at 224 pixels.")
+        for standing in standings:
+            place = f"rank {standing.rank}" if standing.rank else f"{standing.status}: {'; '.join(standing.reasons)}"
+            print(f"{standing.record.cohort}: {place}")
+        for step, reason in session.outcome.reasons.items():
+            print(f"{step}: {reason}")
+    raise typer.Exit(0 if verdict and verdict["passed"] and len(session.rows) else 1)

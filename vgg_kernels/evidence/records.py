@@ -82,11 +82,21 @@ class Origin(Facts):
     row: int | None = Field(description="row of that file, where the record is one row")
 
 
+class Certificate(Facts):
+    """What one of the gate's checks could see: under 1 it accepts the answer to another question."""
+
+    check: str
+    weights: str
+    sensitivity: float
+    vacuous: bool
+
+
 class Verdict(Facts):
     """What the gate said: whether the result was right before its speed was looked at."""
 
     state: Literal["passed", "failed", "missing", "reference"]
     why: str
+    certificates: list[Certificate]
 
 
 class Record(Facts):
@@ -173,7 +183,7 @@ def _reported(row: Any, file: str, number: int) -> Record:
             file=file,
             row=number,
         ),
-        gate=_verdict(row.variant, None),
+        gate=_verdict(row.variant, []),
         workload_sha256=row.problem_sha256,
         samples_sha256=None,
         recipe=f"scripts/generate_baseline_time*.py of {row.source} at {row.commit[:10]}",
@@ -183,14 +193,24 @@ def _reported(row: Any, file: str, number: int) -> Record:
     )
 
 
-def _verdict(variant: str, passed: bool | None) -> Verdict:
-    if passed is not None:
-        return Verdict(state="passed" if passed else "failed", why="the run's own gate verdict")
+def _verdict(variant: str, notes: list[dict[str, Any]]) -> Verdict:
+    if notes:
+        seen = [found for note in notes for found in note.get("verdict", {}).get("certificates", [])]
+        certificates = [
+            Certificate(
+                check=found["check"],
+                weights=found["weights"],
+                sensitivity=float(f"{found['sensitivity']:.{DIGITS}g}"),
+                vacuous=found["vacuous"],
+            )
+            for found in seen
+        ]
+        state = "passed" if all(note["passed"] for note in notes) else "failed"
+        return Verdict(state=state, why="the run's own gate verdict", certificates=certificates)
     if is_pytorch_own(variant):
-        return Verdict(
-            state="reference", why="PyTorch's own execution of the reference: candidates are held against it"
-        )
-    return Verdict(state="missing", why="no gate verdict in the run")
+        why = "PyTorch's own execution of the reference: candidates are held against it"
+        return Verdict(state="reference", why=why, certificates=[])
+    return Verdict(state="missing", why="no gate verdict in the run", certificates=[])
 
 
 KEYS = [
@@ -221,6 +241,7 @@ def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, 
     caveats = [] if sealed else ["the run is not sealed: it was interrupted, or is still measuring"]
     if not clean:
         caveats.append("the source that ran differs from any revision (uncommitted changes, or no git)")
+    caveats += conditions(runs.notes, key)
     times = group.sort_values("sample")["time_ms"].to_numpy()
     return Record(
         variant=key["variant"],
@@ -241,7 +262,7 @@ def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, 
             file=f"{folder}/samples.csv",
             row=None,
         ),
-        gate=_verdict(key["variant"], gate_verdict(runs.notes, run, key)),
+        gate=_verdict(key["variant"], gate_notes(runs.notes, key)),
         workload_sha256=IDENTITY if sealed else None,
         samples_sha256=runs.seals.get(run),
         recipe=f"python -m vgg_kernels measure --only {key['variant']} at {facts['git_revision'][:10]}"
@@ -253,14 +274,21 @@ def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, 
     )
 
 
-def gate_verdict(notes: pd.DataFrame, run: str, key: dict[str, Any]) -> bool | None:
-    """Whether every gate note of this run, variant, tier and network passed; None where there is none."""
-    verdicts = [
-        payload["passed"]
-        for payload in notes[(notes["run"] == run) & (notes["kind"] == "gate")]["payload"]
-        if all(payload[name] == key[name] for name in ("variant", "tier", "network"))
+def gate_notes(notes: pd.DataFrame, key: dict[str, Any]) -> list[dict[str, Any]]:
+    """The gate notes of one run, variant, tier and network: none, one, or (after a resumption) several."""
+    payloads = notes[(notes["run"] == key["run"]) & (notes["kind"] == "gate")]["payload"]
+    return [found for found in payloads if all(found[name] == key[name] for name in ("variant", "tier", "network"))]
+
+
+def conditions(notes: pd.DataFrame, key: dict[str, Any]) -> list[str]:
+    """What the run noted against its own timing: a card that lowered its clock meanwhile."""
+    same = ("variant", "batch", "timer", "cache")
+    payloads = notes[(notes["run"] == key["run"]) & (notes["kind"] == "conditions")]["payload"]
+    return [
+        f"the card lowered its clock during timing: {', '.join(found['throttled'])}"
+        for found in payloads
+        if found.get("throttled") and found.get("layer") == WHOLE and all(found.get(name) == key[name] for name in same)
     ]
-    return all(verdicts) if verdicts else None
 
 
 def newest(records: Iterable[Record]) -> date:

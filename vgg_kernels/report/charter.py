@@ -31,8 +31,8 @@ SEMANTICS = (
     ),
     Semantic(
         property="determinism",
-        statement="the same input gives the same bits, call after call",
-        test=f"{MODEL_TESTS}test_the_same_input_gives_the_same_bits",
+        statement="the same image gives the same bits, call after call, whatever its neighbours",
+        test=f"{MODEL_TESTS}test_the_same_image_gives_the_same_bits_call_after_call",
     ),
     Semantic(
         property="no mutation",

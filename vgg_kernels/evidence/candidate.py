@@ -1,0 +1,121 @@
+"""An implementation of somebody's own: loaded from a file, then gated, timed and written down as ours are.
+
+The file is a Python module with ``build(reference) -> callable``; the callable takes fp32 images
+``[N, 3, image, image]`` and returns fp32 logits ``[N, classes]``.
+"""
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..workload.network import Network
+from ..workload.network import network as find_network
+from ..workload.reference import Reference
+from . import session, variants
+from .bench import TRIALS_OF, Timing, TorchBench
+from .records import NETWORK, PYTORCH_OWN
+from .schedule import Step
+from .session import Session
+from .timing import TIMERS
+from .variants import Variant
+from .verify import Verdict, verify
+
+Build = Callable[[Reference], Callable[[Tensor], Tensor]]
+GATED = "ours"  # the family whose variants the runner gates before it times them, and refuses if they fail
+GATE_FORWARDS = 100  # what a quick gate costs in fp32 forwards of three images, its float64 oracle included
+
+
+def load(path: Path) -> Build:
+    """The ``build`` of a module file. Its code is run: load only what you would run.
+
+    Raises:
+        ValueError: where there is no such file, it does not import, or it has no function ``build``.
+    """
+    if not path.is_file() or path.suffix != ".py":
+        raise ValueError(f"{path} is no Python file; a module with build(reference) -> callable is accepted")
+    spec = importlib.util.spec_from_file_location(f"candidate_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a stranger's module does at import
+        raise ValueError(f"{path} does not import: {type(error).__name__}: {error}") from error
+    build = getattr(module, "build", None)
+    if not callable(build):
+        raise ValueError(f"{path} has no function build(reference) -> callable; one is needed")
+    return build
+
+
+class CandidateBench(TorchBench):
+    """The device at hand, with one candidate in the place of our tiers.
+
+    Args:
+        build: the candidate.
+        table: the network it is gated and timed on.
+        effort: how much the gate asks, "quick" or "full".
+        kind: "cuda" or "cpu"; by default the GPU where there is one.
+    """
+
+    def __init__(self, build: Build, table: Network, effort: str = "quick", kind: str | None = None):
+        super().__init__(kind=kind, table=table)
+        self._build, self._effort = build, effort
+        self.verdict: Verdict | None = None
+
+    def guess(self, part: str, variant: Variant | None, batch: int | None) -> float | None:
+        """As of any step; on a CPU the gate takes as long as its forwards do."""
+        usual = super().guess(part, variant, batch)
+        if part != "verify" or usual is None:
+            return usual
+        return max(usual, GATE_FORWARDS * super().guess("time", None, 3) / 9)
+
+    def verify(self, tier: str) -> dict[str, Any]:
+        """Gate the candidate on the very network that is timed."""
+        self.verdict = verify(self._build, self.network, tier, effort=self._effort, device=self.kind)
+        return {
+            "network": self.network.name,
+            "image": self.network.image,
+            "passed": bool(self.verdict.passed),
+            "verdict": self.verdict.document(),
+        }
+
+    def time(self, variant: Variant, batch: int, done: Callable[[str, str], bool]) -> Iterator[Timing]:
+        """Time the candidate with every timer of the device that has no rows yet."""
+        with variants.precision(variant):
+            forward = self._build(self.module)
+            subject = self._sampled(forward, batch, self.network.convs[0].input_shape)
+            subject.call()
+        for timer in TIMERS[self.kind]:
+            if not done(timer.name, timer.cache):
+                trials = TRIALS_OF[self.kind]
+                yield self._take(
+                    variant, subject, "network", timer, trials, lambda s: s.check(self.module, variant.tier)
+                )
+
+
+def attempt(bench: CandidateBench, name: str, tier: str, batch: int, out: Path, budget_s: float) -> Session:
+    """Gate the candidate and, if it passes, time it into a sealed run below ``out``.
+
+    Args:
+        bench: the device and the candidate.
+        name: of the implementation, letters, digits, "_" and "-".
+        tier: the precision that it claims; it is gated and ranked by it.
+        batch: images.
+        out: folder for the run.
+        budget_s: seconds for all of it.
+
+    Raises:
+        ValueError: for a name that is one of PyTorch's own or ours or has other characters, or for VGG19 at another
+            size than the workload's, whose rows would pass for records of it.
+    """
+    heads = (*PYTORCH_OWN, GATED)
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name.startswith(heads):
+        accepted = f"letters, digits, _ and -, not beginning with {', '.join(heads)}"
+        raise ValueError(f"name {name!r} is not accepted: {accepted}")
+    if bench.network.name == NETWORK and bench.network != find_network(NETWORK):
+        raise ValueError(f"{NETWORK} at {bench.network.image} pixels is not the workload: 224 is; or another network")
+    variant = Variant(name, GATED, tier, **variants.STRICT)
+    steps = (Step("verify", variant), Step("time", variant, batch))
+    return session.run(bench, out, steps, budget_s)
