@@ -1,0 +1,118 @@
+"""How large a tier's error may be, from its rounding alone.
+
+A layer computes z = W x + b. Rounding an operand to nearest multiplies it by 1 + delta with |delta| <= u, the tier's
+unit roundoff; over numbers whose mantissas are spread as 1/m (Benford), delta has root mean square
+
+    kappa u,    kappa = sqrt((1 - 1/4) / (2 ln 2) / 3) = 0.4247.
+
+Both operands of every product are rounded independently, so their errors add in squares: sqrt(2) kappa u of the
+products' norm. Summing K products in fp32 (unit roundoff v = 2^-24) one after the other adds a rounding a step to a
+partial sum that grows as sqrt(k): kappa v sqrt(K / 2) of the sum's norm. The error that the input brings along is
+carried through W like the signal itself. The bias enlarges the signal and not the error, but for one rounding of the
+sum. So the relative error in norm behind layer l, image by image, is
+
+    e_l^2 = d_l^2 (e_{l-1}^2 + 2 kappa^2 u^2 + kappa^2 v^2 K_l / 2) + kappa^2 v^2,
+    d_l = ||W x|| / ||W x + b||,    e_0 = 0
+
+(ReLU and max-pool drop signal and error alike). It is the random walk of Higham and Mary, "A New Approach to
+Probabilistic Rounding Error Analysis" (SIAM J. Sci. Comput. 41, 2019), with the constants kept. u = 0 for fp32.
+
+The budget is ``MARGIN`` times e_l, and never above the study's ceiling for the tier. ``LOCAL_MARGIN`` is for a single
+pixel, whose error is a norm over one position's channels and so scatters more than an image's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log, sqrt
+
+import torch
+from torch import Tensor
+
+from ..workload.network import Conv, Layer, Network
+from ..workload.precision import Tier
+from ..workload.reference import Reference
+from .emulation import epilogue, products
+
+KAPPA = sqrt((1 - 1 / 4) / (2 * log(2)) / 3)
+ACCUMULATOR_ROUNDOFF = 2.0**-24
+BIAS_ERROR = KAPPA * ACCUMULATOR_ROUNDOFF
+MARGIN = 2.0
+LOCAL_MARGIN = 4.0
+CEILING = {"fp32": 5e-6, "fp16x3": 5e-6, "tf32": 3e-3, "fp16": 3e-3, "bf16": 2e-2, "fp8": 0.3}
+
+
+def operand_roundoff(tier: Tier) -> float:
+    """u of the tier's operands; 0 for fp32, whose operands are not rounded at all."""
+    return 0.0 if tier.name == "fp32" else tier.unit_roundoff
+
+
+def chain(layer: Layer) -> int:
+    """K: the number of products that are summed into one output."""
+    return 9 * layer.c_in if isinstance(layer, Conv) else layer.features_in
+
+
+def layer_error(tier: Tier, layer: Layer) -> float:
+    """The relative error in norm that one layer adds to its pre-bias sums: sqrt(2 u^2 + v^2 K / 2) kappa."""
+    return KAPPA * sqrt(2 * operand_roundoff(tier) ** 2 + ACCUMULATOR_ROUNDOFF**2 * chain(layer) / 2)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What a batch should give, in float64, and how much of each layer's signal is not its bias.
+
+    Attributes:
+        outputs: every layer's output by name, ``[N, ...]`` float64.
+        damping: d_l by layer name, ``[N]`` float64.
+    """
+
+    outputs: Mapping[str, Tensor]
+    damping: Mapping[str, Tensor]
+
+    @property
+    def logits(self) -> Tensor:
+        """``[N, classes]`` float64."""
+        return list(self.outputs.values())[-1]
+
+
+def _norms(x: Tensor) -> Tensor:
+    return x.flatten(1).norm(dim=1)
+
+
+def answer(layer: Layer, reference: Reference, x: Tensor) -> tuple[Tensor, Tensor]:
+    """One layer of the reference in float64: its output, and its damping d_l per image."""
+    state = reference.state_dict()
+    weight, bias = (state[f"{layer.key}.{part}"].double() for part in ("weight", "bias"))
+    sums = products(layer, x.double(), weight)
+    biased = sums + (bias.view(1, -1, 1, 1) if isinstance(layer, Conv) else bias)
+    damping = _norms(sums) / _norms(biased).clamp_min(torch.finfo(torch.float64).tiny)
+    return epilogue(layer, sums, bias), damping
+
+
+@torch.no_grad()
+def consult(reference: Reference, x: Tensor) -> Oracle:
+    """Run the reference in float64, keeping every layer's output and damping."""
+    outputs: dict[str, Tensor] = {}
+    damping: dict[str, Tensor] = {}
+    y = x
+    for layer in reference.network.layers:
+        y, damping[layer.name] = answer(layer, reference, y)
+        outputs[layer.name] = y
+    return Oracle(outputs, damping)
+
+
+def predicted_errors(network: Network, tier: Tier, damping: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """e_l by layer name: the expected relative error in norm of each image, ``[N]`` float64."""
+    squared = torch.zeros_like(damping[network.layers[0].name])
+    errors: dict[str, Tensor] = {}
+    for layer in network.layers:
+        squared = damping[layer.name] ** 2 * (squared + layer_error(tier, layer) ** 2) + BIAS_ERROR**2
+        errors[layer.name] = squared.sqrt()
+    return errors
+
+
+def budgets(network: Network, tier: Tier, damping: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The largest accepted relative error in norm of each image behind each layer, ``[N]`` float64 by layer name."""
+    return {
+        name: (MARGIN * error).clamp_max(CEILING[tier.name])
+        for name, error in predicted_errors(network, tier, damping).items()
+    }

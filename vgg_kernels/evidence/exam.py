@@ -1,0 +1,355 @@
+"""What the gate asks, and the float64 answers, prepared before any candidate exists.
+
+A paper is one set of weights with its questions; a question is one batch with its oracle and its error budget. The
+answers are computed first, so nothing that a candidate does (patching a function, writing into a weight) reaches them.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from math import floor, log2
+
+import torch
+from torch import Tensor
+
+from ..workload.choice import choose
+from ..workload.inputs import draw
+from ..workload.network import Network
+from ..workload.precision import FP32_MAX, Tier
+from ..workload.precision import tier as find_tier
+from ..workload.reference import Reference, activations, relative_error
+from ..workload.weights import KERNELBENCH_SEED, reference
+from .budget import Oracle, budgets, consult
+from .sensitivity import Certificate, normwise, require_fit
+
+KAIMING, DEFAULT = "kaiming", "kernelbench"
+REAL_KINDS = ("normal", "photographs", "uniform")
+QUIET = 2.0**-4  # the faintest image of "range", as a factor on N(0, 1)
+LOUD = 2.0**6  # the loudest, unless the tier's range ends before
+SPIKE = 2.0**10  # a lit pixel, bright enough to outshine the biases, unless the tier's range ends before
+SAFE = 4  # activations of the inputs above stay below the tier's largest number over this
+LATER = (3, "extremes")  # what later weight sets are asked: they are there to be different
+BEYOND = 2.0**4  # the overflow question's activations, as a multiple of the tier's largest number
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is asked.
+
+    Attributes:
+        seeds: Kaiming weight sets.
+        batches: batch sizes of the first weight set.
+        kinds: each kind is asked at each batch size.
+        layouts: unusual strides in which the first question is asked again.
+        poisons: spoilt pixels.
+        default_batch: batch size on KernelBench's default weights; 0 leaves them out.
+        through_trace: the logits are read off ``candidate.trace``, so that an interpreted forward runs only once, and
+            nothing but values is looked at.
+    """
+
+    seeds: int
+    batches: tuple[int, ...]
+    kinds: tuple[str, ...]
+    layouts: tuple[str, ...] = ()
+    poisons: tuple[str, ...] = ()
+    default_batch: int = 0
+    through_trace: bool = False
+
+
+EFFORTS = {
+    "single": Effort(1, (1,), ("photographs",), through_trace=True),
+    "quick": Effort(2, (3,), ("mixed", "extremes"), ("channels_last",), ("NaN",), default_batch=3),
+    "full": Effort(
+        3,
+        (3, 1, 10),
+        ("mixed", "uniform", "photographs", "normal", "extremes", "range", "one-hot"),
+        ("channels_last", "strided slice", "expanded"),
+        ("NaN", "infinity"),
+        default_batch=10,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One batch with its answer and the error that each image may have.
+
+    Attributes:
+        kind: what its images are.
+        x: ``[N, 3, image, image]`` fp32.
+        oracle: the answer; every layer of a paper's first question, the logits alone of the others.
+        budget: largest relative error in norm by layer name, ``[N]``.
+        eager_error: the relative error of eager fp32 itself, over the whole batch.
+    """
+
+    kind: str
+    x: Tensor
+    oracle: Oracle
+    budget: Mapping[str, Tensor]
+    eager_error: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A question's images once more, as a tensor with unusual strides."""
+
+    name: str
+    x: Tensor
+    question: Question
+
+
+@dataclass(frozen=True)
+class Poison:
+    """A question's images with a pixel of one spoilt, and where torch's own logits stay finite, ``[N, classes]``."""
+
+    name: str
+    x: Tensor
+    spoilt: int
+    finite: Tensor
+    question: Question
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of weights after the candidate was built, and the answer to the first question that follows from it."""
+
+    name: str
+    apply: Callable[[torch.nn.Module], object]
+    reference: Reference
+    question: Question
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One set of weights and what is asked of it."""
+
+    weights: str
+    seed: int
+    reference: Reference
+    questions: tuple[Question, ...]
+    layouts: tuple[Layout, ...] = ()
+    poisons: tuple[Poison, ...] = ()
+    overflow: Question | None = None
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exam:
+    """All papers of one network and tier, and what they can see."""
+
+    network: Network
+    tier: Tier
+    effort: str
+    seed: int
+    device: torch.device
+    papers: tuple[Paper, ...]
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def calls(self) -> int:
+        """How often a candidate is going to be called, for a progress bar."""
+        return sum(
+            len(p.questions) + len(p.layouts) + len(p.poisons) + len(p.changes) + bool(p.overflow) + bool(p.changes)
+            for p in self.papers
+        )
+
+
+def _power_of_two(x: float) -> float:
+    return 2.0 ** floor(log2(x))
+
+
+def one_hot(network: Network, batch: int, value: float) -> Tensor:
+    """Black images with one lit pixel each: corners, borders, the middle; the last of a full batch stays black.
+
+    A tap that reads across the border, or a row that bleeds into the next, moves the pixel.
+    """
+    end, middle = network.image - 1, network.image // 2
+    places = [(0, 0), (end, end), (0, end), (end, 0), (0, middle), (middle, end), (end, middle), (middle, 0)]
+    places.append((middle, middle))
+    x = torch.zeros(batch, 3, network.image, network.image)
+    for i, (row, column) in zip(range(batch), places, strict=False):
+        x[i, i % 3, row, column] = value
+    return x
+
+
+def mixed(network: Network, batch: int, seed: int) -> Tensor:
+    """Images of every real kind in turn, all different."""
+    drawn = [draw(network, batch, kind, seed + i) for i, kind in enumerate(REAL_KINDS)]
+    return torch.stack([drawn[i % len(drawn)][i] for i in range(batch)])
+
+
+class _Author:
+    """Writes the papers of one exam; holds what all of them need."""
+
+    def __init__(self, network: Network, tier: Tier, device: torch.device):
+        self.network, self.tier, self.device = network, tier, device
+
+    def question(self, model: Reference, kind: str, x: Tensor, *, keep: bool = False) -> Question:
+        x = x.to(self.device)
+        oracle = consult(model, x)
+        budget = budgets(self.network, self.tier, oracle.damping)
+        with strict_fp32():
+            eager = relative_error(model(x), oracle.logits)
+        if not keep:
+            last = self.network.layers[-1].name
+            oracle = Oracle({last: oracle.logits}, {last: oracle.damping[last]})
+        return Question(kind, x, oracle, budget, eager)
+
+    def images(self, model: Reference, kind: str, batch: int, seed: int) -> Tensor:
+        if kind == "mixed":
+            return mixed(self.network, batch, seed)
+        if kind == "one-hot":
+            return one_hot(self.network, batch, min(SPIKE, _power_of_two(self.tier.largest / SAFE)))
+        if kind == "range":
+            x = draw(self.network, batch, "normal", seed)
+            largest = max(
+                float(y.abs().max()) for y in (x, *activations(model, self.network, x, torch.float32).values())
+            )
+            loud = min(LOUD, _power_of_two(self.tier.largest / SAFE / largest))
+            return x * torch.exp2(torch.linspace(log2(loud), log2(QUIET), batch)).view(-1, 1, 1, 1)
+        if kind == "extremes":  # the loudest, a pixel in the corner, the faintest
+            x = self.images(model, "range", batch, seed)
+            x[1:2] = self.images(model, "one-hot", 1, seed)
+            return x
+        return draw(self.network, batch, kind, seed)
+
+    def layouts(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Layout, ...]:
+        """The first question in other strides, every image of it expanded from one for "expanded"."""
+        padded = torch.full((2 * len(plain.x), *plain.x.shape[1:]), 7.0, device=self.device)
+        padded[::2] = plain.x
+        found = {
+            "channels_last": Layout("channels_last", plain.x.contiguous(memory_format=torch.channels_last), plain),
+            "strided slice": Layout("strided slice", padded[::2], plain),
+        }
+        if "expanded" in names:
+            one = self.question(model, "expanded", plain.x[-1:].expand_as(plain.x).contiguous())
+            found["expanded"] = Layout("expanded", one.x[:1].expand_as(one.x), one)
+        return tuple(found[name] for name in names)
+
+    def poisons(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Poison, ...]:
+        """The first question with one pixel of image 1 spoilt."""
+        found = []
+        for name in names:
+            x = plain.x.clone()
+            x[1, 2, self.network.image // 2, 1] = float("nan" if name == "NaN" else "inf")
+            found.append(Poison(name, x, 1, torch.isfinite(model(x)), plain))
+        return tuple(found)
+
+    def overflow(self, model: Reference, x: Tensor) -> Question | None:
+        """Images beyond the tier's range; None for a tier with fp32's."""
+        if self.tier.largest >= FP32_MAX:
+            return None
+        scale = _power_of_two(BEYOND * self.tier.largest / float(x.abs().max()))
+        return self.question(model, "overflow", x * scale)
+
+    def changes(self, model: Reference, other: Reference, x: Tensor) -> tuple[Change, ...]:
+        edited = deepcopy(model)
+        edit_in_place(edited)
+        state = other.state_dict()
+        return (
+            Change("in place", edit_in_place, edited, self.question(edited, "weights changed in place", x)),
+            Change(
+                "load_state_dict",
+                lambda module: module.load_state_dict(state),
+                other,
+                self.question(other, "weights loaded", x),
+            ),
+        )
+
+    def certify(
+        self, weights: str, model: Reference, questions: list[Question], seed: int
+    ) -> tuple[Certificate, Tensor]:
+        """What the questions can see, and the logits that say so; a lone image is compared with another kind's."""
+        last = self.network.layers[-1].name
+        kinds = [q.kind for q in questions]
+        logits = [q.oracle.logits for q in questions]
+        allowed = [q.budget[last] for q in questions]
+        if sum(map(len, logits)) == 1:
+            extra = self.question(model, "normal", draw(self.network, 1, "normal", seed))
+            kinds, logits, allowed = [*kinds, "normal"], [*logits, extra.oracle.logits], [*allowed, extra.budget[last]]
+        outputs = torch.cat(logits)
+        name = f"this gate, {self.tier.name}"
+        return normwise(name, weights, ", ".join(dict.fromkeys(kinds)), outputs, torch.cat(allowed)), outputs
+
+
+@torch.no_grad()
+def edit_in_place(module: torch.nn.Module) -> None:
+    """Double the first convolution's weights and negate the last layer's: no logit stays what it was."""
+    weights = [p for name, p in module.named_parameters() if name.endswith("weight")]
+    weights[0].mul_(2)
+    weights[-1].neg_()
+
+
+@contextmanager
+def strict_fp32() -> Iterator[None]:
+    """Within it eager's convolutions and matrix products are plain fp32, on a GPU too."""
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def prepare(
+    network: Network,
+    tier_name: str,
+    effort: str = "quick",
+    *,
+    seed: int | None = None,
+    schemes: tuple[str, ...] = (DEFAULT, KAIMING),
+    device: torch.device | str = "cpu",
+) -> Exam:
+    """Draw weights and inputs from fresh seeds and answer everything in float64.
+
+    Args:
+        network: the network.
+        tier_name: whose error budget holds.
+        effort: "single", "quick" or "full".
+        seed: None draws a fresh one; the exam keeps it, and gives the same questions for it again.
+        schemes: "kaiming" (the real test), "kernelbench" (for compatibility), or both.
+        device: where the candidate is to run.
+
+    Raises:
+        UnknownName: for a tier, effort or scheme that does not exist.
+        UnfitReference: where the Kaiming reference cannot fail a candidate.
+    """
+    tier, amount = find_tier(tier_name), choose("effort", effort, EFFORTS)
+    seed = secrets.randbits(30) if seed is None else seed
+    device = torch.device(device)
+    author = _Author(network, tier, device)
+    papers: list[Paper] = []
+    certificates: list[Certificate] = []
+
+    def add(paper: Paper) -> None:
+        certificate, logits = author.certify(paper.weights, paper.reference, list(paper.questions), seed)
+        if paper.weights == KAIMING:
+            require_fit(logits, certificate)
+        papers.append(paper)
+        certificates.append(certificate)
+
+    with torch.no_grad():
+        if DEFAULT in schemes and amount.default_batch:
+            model = reference(network, DEFAULT).to(device)
+            x = draw(network, amount.default_batch, "uniform", seed)
+            add(Paper(DEFAULT, KERNELBENCH_SEED, model, (author.question(model, "uniform", x, keep=True),)))
+        models = [reference(network, KAIMING, seed + 1 + i).to(device) for i in range(amount.seeds)]
+        for i, model in enumerate(models if KAIMING in schemes else []):
+            asked = [(batch, kind) for batch in amount.batches for kind in amount.kinds] if i == 0 else [LATER]
+            questions = [
+                author.question(model, kind, author.images(model, kind, batch, seed + 100 * i + 10 * j), keep=j == 0)
+                for j, (batch, kind) in enumerate(asked)
+            ]
+            extra: dict = {}
+            if i == 0 and not amount.through_trace:
+                plain = questions[0]
+                extra = {
+                    "layouts": author.layouts(model, amount.layouts, plain),
+                    "poisons": author.poisons(model, amount.poisons, plain),
+                    "overflow": author.overflow(model, plain.x),
+                    "changes": author.changes(model, models[-1], plain.x),
+                }
+            add(Paper(KAIMING, seed + 1 + i, model, tuple(questions), **extra))
+    return Exam(network, tier, effort, seed, device, tuple(papers), tuple(certificates))

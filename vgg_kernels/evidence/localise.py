@@ -1,0 +1,106 @@
+"""Where an output is wrong: the first layer that does not follow from its own input, its images, rows and columns.
+
+Each layer is held against float64 on the candidate's *own* trace of the layer before, so one layer's error is its own
+and its budget does not grow with depth; and position by position, so that one wrong pixel among 50,176 shows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..workload.network import Network
+from ..workload.precision import Tier
+from ..workload.reference import Reference
+from .budget import BIAS_ERROR, LOCAL_MARGIN, answer, layer_error
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """One layer on the candidate's own input to it.
+
+    Attributes:
+        layer: its name.
+        relative_error: the worst position's ||got - want|| over the larger of ||want|| there and its image's average.
+        budget: the largest that is accepted.
+        where: the wrong images, rows and columns in words; empty where none is.
+    """
+
+    layer: str
+    relative_error: float
+    budget: float
+    where: str
+
+    @property
+    def passed(self) -> bool:
+        """True where no position is beyond the budget (a non-finite one always is)."""
+        return self.relative_error <= self.budget
+
+
+def ranges(indices: Iterable[int]) -> str:
+    """Sorted indices as text: "0-3, 7"."""
+    text: list[str] = []
+    start = previous = None
+    for i in [*sorted(set(indices)), None]:
+        if start is not None and i != previous + 1:
+            text.append(f"{start}" if start == previous else f"{start}-{previous}")
+            start = None
+        if start is None:
+            start = i
+        previous = i
+    return ", ".join(text)
+
+
+def where_wrong(wrong: Tensor) -> str:
+    """Words for a mask ``[N]``, ``[N, features]`` or ``[N, H, W]`` of wrong positions."""
+    if not bool(wrong.any()):
+        return ""
+    names = ("image", "feature") if wrong.dim() < 3 else ("image", "row", "column")
+    parts = []
+    for axis, name in zip(range(wrong.dim()), names, strict=False):
+        others = [d for d in range(wrong.dim()) if d != axis]
+        hit = wrong.any(dim=others) if others else wrong
+        found = torch.nonzero(hit).flatten().tolist()
+        every = " (all)" if len(found) == wrong.shape[axis] else ""
+        parts.append(f"{name}{'s' if len(found) > 1 else ''} {ranges(found)}{every}")
+    return ", ".join(parts)
+
+
+@torch.no_grad()
+def by_layer(
+    reference: Reference, network: Network, tier: Tier, x: Tensor, trace: Mapping[str, Tensor]
+) -> list[LayerResult]:
+    """Hold every layer of a trace against float64 on the trace of the layer before.
+
+    Args:
+        reference: the weights.
+        network: the layer table.
+        tier: whose one-layer budget holds.
+        x: ``[N, 3, image, image]`` fp32, what was traced.
+        trace: every layer's output by name, as ``candidate.trace(x)`` returns it.
+    """
+    results = []
+    before = x
+    for layer in network.layers:
+        want, damping = answer(layer, reference, before)
+        got = trace[layer.name].to(want.device).double()
+        position = got.dim() > 2
+        error, size = ((t.norm(dim=1) if position else t.norm(dim=1, keepdim=True)) for t in (got - want, want))
+        average = size.square().mean(dim=tuple(range(1, size.dim())), keepdim=True).sqrt()
+        ratio = error / torch.maximum(size, average)
+        ratio = torch.where(torch.isfinite(ratio), ratio, torch.inf).masked_fill((error == 0), 0.0)
+        margin = (damping * layer_error(tier, layer)).square().add(BIAS_ERROR**2).sqrt() * LOCAL_MARGIN
+        allowed = margin.view(-1, *(1,) * (ratio.dim() - 1))
+        worst = int((ratio / allowed).amax(dim=tuple(range(1, ratio.dim()))).argmax())
+        wrong = ratio > allowed
+        results.append(
+            LayerResult(
+                layer.name,
+                float(ratio[worst].max()),
+                float(margin[worst]),
+                where_wrong(wrong if position else wrong.flatten(1).any(1)),
+            )
+        )
+        before = trace[layer.name].to(x.device)
+    return results
