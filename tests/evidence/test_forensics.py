@@ -71,4 +71,5 @@ def test_findings_carry_their_numbers(times):
     assert any("83.2 GFLOP" in finding.text for finding in found)
     assert any(not finding.follows for finding in found)
     slower = findings({key: 100 * ms for key, ms in times.items()}, VGG19, VGG16, 10)
-    assert not any("cannot have made it" in finding.text for finding in slower)
+    assert not any("cannot have been made by" in finding.text for finding in slower)
+    assert any("cannot have been made by fp32 direct" in finding.text for finding in found)

@@ -54,6 +54,14 @@ def test_the_ends_of_the_network_are_fp32_in_every_tier():
     assert last.bytes == 4 * 10 * 1000 + 4096 * 1000 + 4 * 1000
 
 
+def test_activations_that_fit_l2_stay_there():
+    through = {row.layer: row.bytes for row in layer_floors(VGG, "fp16", "h100_sxm", 10)}
+    within = {row.layer: row.bytes for row in layer_floors(VGG, "fp16", "h100_sxm", 10, fusion="l2")}
+    assert within["conv1_2"] == through["conv1_2"] - 2 * 10 * 64 * 112**2  # 64 MB in, 16 MB out: only the latter fits
+    assert within["conv4_2"] == 2 * 9 * 512 * 512 + 4 * 512  # nothing but weights and biases
+    assert within["conv1_1"] == through["conv1_1"]  # the network's input always comes from HBM
+
+
 def test_first_layer_and_classifier_are_bound_by_memory_at_batch_10():
     for tier in ("tf32", "fp16"):
         bounds = {row.layer: row.bound for row in layer_floors(VGG, tier, "h100_sxm", 10)}

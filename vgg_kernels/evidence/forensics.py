@@ -143,14 +143,14 @@ def card_ratios(slow: Reported, slow_device: str, fast: Reported, fast_device: s
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence with its computed numbers, and whether it follows from the reports or does not."""
+    """One sentence with its computed numbers, and whether it is a conclusion or says what stays open."""
 
     follows: bool
     text: str
 
 
 def findings(times: dict[tuple[str, str, str], float], larger: Network, smaller: Network, batch: int) -> list[Finding]:
-    """What follows from the reported times of two networks on two cards, and what does not; nothing more.
+    """What follows from the reported times of two networks on two cards, and what stays open; nothing more.
 
     Args:
         times: mean milliseconds by (network, device, variant), for both networks, "h100_sxm" and "h100_pcie",
@@ -173,14 +173,15 @@ def findings(times: dict[tuple[str, str, str], float], larger: Network, smaller:
             (whole, None, f"{larger.name} {variant}, {whole.mean_ms:g} ms"),
             (part, names, f"its three layers beyond {smaller.name}, {part.mean_ms:.2f} ms"),
         ):
-            for verdict in verdicts(time, larger, "h100_sxm", batch, layers):
-                sign = "under" if verdict.excluded else "above"
-                end = "cannot have made it" if verdict.excluded else "is not excluded"
-                text = (
-                    f"{what}, is {sign} the {verdict.tier} {verdict.algorithm} floor of "
-                    f"{verdict.floor_us / 1e3:.2f} ms: that arithmetic alone {end}"
-                )
-                found.append(Finding(verdict.excluded, text))
+            held = verdicts(time, larger, "h100_sxm", batch, layers)
+            for excluded, verb in ((True, "cannot have been made by"), (False, "can have been made by")):
+                named = [
+                    f"{verdict.tier} {verdict.algorithm} ({verdict.floor_us / 1e3:.2f} ms)"
+                    for verdict in held
+                    if verdict.excluded == excluded
+                ]
+                if named:
+                    found.append(Finding(excluded, f"{what}: {verb} {', '.join(named)}"))
         rate = flops / part.mean_ms / 1e9
         found.append(
             Finding(True, f"{variant}: {flops / 1e9:.1f} GFLOP in {part.mean_ms:.2f} ms are {rate:.0f} TFLOP/s")

@@ -1,0 +1,129 @@
+"""The rows behind the floor's tables and figures, as tidy DataFrames; every one of them is derived."""
+
+from contextlib import suppress
+from itertools import product
+
+import pandas as pd
+
+from ..evidence.forensics import findings
+from ..floor.algorithms import ALGORITHMS
+from ..floor.hardware import device as find_device
+from ..floor.hardware import devices
+from ..floor.public import audit
+from ..floor.rates import RATES
+from ..floor.roofline import FUSIONS, floor_us, impossible, layer_floors, lowest, turning_batch
+from ..workload.choice import UnknownName
+from ..workload.network import Network
+from ..workload.precision import TIERS, tier
+
+BATCHES = (1, 2, 4, 8, 10, 16, 32, 64, 128, 256)
+AUDITED = ("fp32", "fp16x3", "tf32", "fp16", "fp8")  # bf16 costs what fp16 costs
+
+
+def audit_rows(network: Network, device: str, batch: int) -> pd.DataFrame:
+    """The public floor and what it leaves out, one bar at a time: added_us, total_us."""
+    bars = audit(network, device, batch, AUDITED)
+    return pd.DataFrame([vars(bar) for bar in bars]).assign(device=device, batch=batch, evidence="derived")
+
+
+def roofline_rows(network: Network, tiers: tuple[str, ...], device: str, batch: int) -> pd.DataFrame:
+    """Each layer's operations, bytes and intensity by tier, and the rate that its floor amounts to (TFLOP/s)."""
+    rows = [
+        {
+            "tier": name, "layer": row.layer, "flops": row.flops, "bytes": row.bytes, "flop_per_byte": row.intensity,
+            "floor_us": row.floor_us, "bound": row.bound, "tflop_per_s": row.flops / row.floor_us / 1e6,
+        }
+        for name in tiers
+        for row in layer_floors(network, name, device, batch)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(device=device, batch=batch, evidence="derived")
+
+
+def ceilings(tiers: tuple[str, ...], device: str) -> pd.DataFrame:
+    """A card's roofs: TFLOP/s by tier, and TB/s of its memory."""
+    card = find_device(device)
+    rows = [{"tier": name, "tflop_per_s": card.peaks[tier(name).rate] / 1e12} for name in tiers]
+    return pd.DataFrame(rows).assign(device=device, tb_per_s=card.hbm_bytes_per_s / 1e12, evidence="derived")
+
+
+def named_floors(network: Network, device: str, batch: int) -> pd.DataFrame:
+    """Every floor that has a name on this card: tier, algorithm, fusion and rates, in microseconds.
+
+    Where nobody has published a rate that a floor needs, that floor is absent.
+    """
+    rows = []
+    for name, algorithm, fusion, rates in product(TIERS, ALGORITHMS, FUSIONS, RATES):
+        named = {"algorithm": algorithm, "fusion": fusion, "rates": rates}
+        with suppress(UnknownName):
+            rows.append({"tier": name, **named, "floor_us": floor_us(network, name, device, batch, **named)})
+    return pd.DataFrame(rows).assign(device=device, batch=batch, evidence="derived")
+
+
+def lowest_rows(network: Network, device: str, batch: int) -> pd.DataFrame:
+    """By tier, the bar under which a claim is impossible (microseconds), and which of the two sums sets it."""
+    rows = []
+    for name in TIERS:
+        arithmetic, traffic = lowest(network, name, device, batch)
+        rows.append(
+            {"tier": name, "lowest_us": max(arithmetic, traffic), "arithmetic_us": arithmetic, "hbm_us": traffic}
+        )
+    return pd.DataFrame(rows).assign(device=device, batch=batch, evidence="derived")
+
+
+def device_rows(network: Network, batch: int) -> pd.DataFrame:
+    """The stage-wise floor of every tier on every card, in microseconds."""
+    rows = [
+        {"device": card.title, "tier": name, "floor_us": floor_us(network, name, key, batch)}
+        for key, card in devices().items()
+        for name in TIERS
+    ]
+    return pd.DataFrame(rows).assign(batch=batch, evidence="derived")
+
+
+def batch_rows(network: Network, tiers: tuple[str, ...], device: str) -> pd.DataFrame:
+    """The stage-wise floor over the batch: microseconds in all and per image, and how many layers memory binds."""
+    rows = []
+    for name in tiers:
+        for batch in BATCHES:
+            layers = layer_floors(network, name, device, batch)
+            total = sum(row.floor_us for row in layers)
+            bound = sum(row.bound == "hbm" for row in layers)
+            rows.append(
+                {"tier": name, "batch": batch, "floor_us": total, "us_per_image": total / batch, "by_hbm": bound,
+                 "layers": len(layers)}
+            )  # fmt: skip
+    return pd.DataFrame(rows).assign(device=device, evidence="derived")
+
+
+def turning_rows(network: Network, tiers: tuple[str, ...], device: str) -> pd.DataFrame:
+    """By layer and tier, the smallest batch at which arithmetic binds; missing where it never does up to 256."""
+    rows = {
+        row.name: {name: turning_batch(network, name, device, row.name) for name in tiers} for row in network.layers
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").astype("Int64").rename_axis("layer")
+
+
+def reported_networks(reported: pd.DataFrame) -> dict[tuple[str, str, str], float]:
+    """Mean milliseconds of whole networks by (network, device, variant), from the reported rows."""
+    rows = reported[reported["op"] == "network"]
+    names = rows["shape"].str.extract(r"network=(\w+)")[0]
+    return dict(zip(zip(names, rows["device"], rows["variant"], strict=True), rows["mean_ms"], strict=True))
+
+
+def finding_rows(reported: pd.DataFrame, larger: Network, smaller: Network, batch: int) -> pd.DataFrame:
+    """What follows from the reported times and what does not, one sentence a row."""
+    found = findings(reported_networks(reported), larger, smaller, batch)
+    return pd.DataFrame([{"follows": finding.follows, "finding": finding.text} for finding in found])
+
+
+def claim_rows(
+    network: Network, tiers: tuple[str, ...], device: str, batch: int, times_ms: dict[str, float]
+) -> pd.DataFrame:
+    """Each claimed time against each tier's lowest floor: the reason why it is impossible, or "possible"."""
+    rows = [
+        {"claim": claim, "tier": name, "time_ms": ms,
+         "verdict": impossible(ms, network, name, device, batch) or "possible"}
+        for claim, ms in times_ms.items()
+        for name in tiers
+    ]  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,1 @@
+"""Figures, one module a notebook: each function takes a DataFrame and returns a matplotlib Figure."""

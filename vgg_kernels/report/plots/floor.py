@@ -1,0 +1,129 @@
+"""Figures of the floor: the public one audited, the roofline, the named floors, the batch."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from ...floor.hardware import device as find_device
+from ..style import MARKERS, PALETTE, bar
+
+GREY = "#555555"
+
+
+def _where(rows: pd.DataFrame, batch: bool = True) -> str:
+    title = find_device(rows["device"].iloc[0]).title
+    return f"{title}, batch {rows['batch'].iloc[0]}, derived" if batch else f"{title}, derived"
+
+
+def waterfall(rows: pd.DataFrame) -> Figure:
+    """The audit of the public floor: what each thing left out adds (us, log scale), from ``floors.audit_rows``."""
+    fig, ax = plt.subplots(figsize=(8.0, 3.7))
+    data = rows.iloc[:3]
+    base = data["total_us"].iloc[-1]
+    for i, row in enumerate(rows.itertuples()):
+        tier = row.name.split()[0]
+        start = row.total_us - row.added_us if i < 3 else base
+        low = start if start > 0 else 1.0
+        ax.barh(i, row.total_us - low, left=low, **bar("derived", PALETTE.get(tier, GREY)))
+        ax.text(row.total_us * 1.08, i, f"{row.total_us:,.2f} us" if row.total_us < 100 else f"{row.total_us:,.0f} us",
+                va="center")  # fmt: skip
+    ax.axvline(base, color=GREY, linewidth=0.6, linestyle=":")
+    labels = ["input alone: the public floor", "+ output", "+ parameters"]
+    ax.set_yticks(range(len(rows)), [*labels, *(f"+ {name}" for name in rows["name"].iloc[3:])])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlim(1, rows["total_us"].max() * 4)
+    ax.set_xlabel("floor so far, us (log scale); tiers are alternatives, each from the bytes")
+    ax.set_title(f"What the public floor leaves out: {_where(rows)}")
+    return fig
+
+
+def roofline(rows: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
+    """Each layer's floor as TFLOP/s over its intensity, by tier, under the card's roofs (log-log)."""
+    fig, ax = plt.subplots(figsize=(8.0, 4.5))
+    reach = np.geomspace(0.8 * rows["flop_per_byte"].min(), 1.6 * rows["flop_per_byte"].max(), 200)
+    bandwidth = ceilings["tb_per_s"].iloc[0]
+    shapes = dict(zip(rows["tier"].unique(), "osD^v", strict=False))
+    for tier, roof in ceilings.set_index("tier")["tflop_per_s"].items():
+        ax.plot(reach, np.minimum(roof, bandwidth * reach), color=PALETTE[tier], linestyle="--", linewidth=1.2)
+        ax.text(reach[-1], roof * 1.07, f"{tier}: {roof:,.0f} TFLOP/s", color=PALETTE[tier], ha="right", va="bottom")
+        points = rows[rows["tier"] == tier]
+        ax.plot(points["flop_per_byte"], points["tflop_per_s"], linestyle="", marker=shapes[tier], fillstyle="none",
+                color=PALETTE[tier], label=tier)  # fmt: skip
+    widest = rows[rows["tier"] == rows["tier"].iloc[-1]]
+    densest = widest.loc[widest["flop_per_byte"].idxmax(), "layer"]
+    for name, shift in (("fc6", (8, -11)), ("conv1_1", (8, -11)), ("conv1_2", (-8, -15)), (densest, (-20, -15))):
+        point = widest[widest["layer"] == name].iloc[0]
+        ax.annotate(name, (point["flop_per_byte"], point["tflop_per_s"]), xytext=shift, textcoords="offset points")
+    ax.text(reach[0] * 1.3, bandwidth * reach[0] * 2.2, f"{bandwidth:g} TB/s", rotation=31, color=GREY)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("intensity, FLOP per byte of HBM traffic")
+    ax.set_ylabel("highest rate, TFLOP/s")
+    ax.legend(title="operands", loc="lower right")
+    ax.set_title(f"Where each layer stands: {_where(rows)}")
+    return fig
+
+
+NAMED = {  # algorithm, fusion, rates: the floors that get a mark of their own
+    ("direct", "layerwise", "best-published"): ("s", "direct, best published rates"),
+    ("direct", "layerwise", "data-sheet"): ("o", "direct, data sheet"),
+    ("direct", "perfect", "data-sheet"): ("D", "direct, nothing but weights through HBM"),
+    ("winograd-2x2", "layerwise", "data-sheet"): ("^", "Winograd F(2x2), transforms fused"),
+    ("winograd-4x4", "layerwise", "data-sheet"): ("v", "Winograd F(4x4), transforms fused"),
+    ("winograd-4x4-stored", "layerwise", "data-sheet"): ("<", "Winograd F(4x4), transforms through HBM"),
+    ("fft", "layerwise", "data-sheet"): ("x", "FFT, spectra through HBM"),
+}
+
+
+def intervals(rows: pd.DataFrame, lowest: pd.DataFrame) -> Figure:
+    """By tier, the floors that have a name (us, log scale), from the impossible to the stage-wise."""
+    fig, ax = plt.subplots(figsize=(8.0, 4.5))
+    tiers = list(rows["tier"].unique())
+    bars = lowest.set_index("tier")["lowest_us"]
+    keyed = rows.set_index(["algorithm", "fusion", "rates", "tier"])["floor_us"]
+    for y, tier in enumerate(tiers):
+        direct = keyed["direct", "layerwise", "data-sheet", tier]
+        ax.plot([bars[tier], direct], [y, y], color=PALETTE[tier], linewidth=5, alpha=0.35, solid_capstyle="butt")
+        ax.plot(bars[tier], y, marker="|", markersize=15, markeredgewidth=2, color=PALETTE[tier],
+                label="faster is impossible" if y == 0 else None, linestyle="")  # fmt: skip
+        for key, (marker, label) in NAMED.items():
+            if (*key, tier) in keyed.index:
+                ax.plot(keyed[(*key, tier)], y, marker=marker, color=PALETTE[tier], fillstyle="none", linestyle="",
+                        label=label if y == 0 else None)  # fmt: skip
+    ax.set_yticks(range(len(tiers)), tiers)
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlabel("floor of the network, us (log scale)")
+    ax.set_title(f"A floor is an interval with names: {_where(rows)}")
+    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=2)
+    for handle in legend.legend_handles:
+        handle.set_color(GREY)
+    return fig
+
+
+def batch_scaling(rows: pd.DataFrame) -> Figure:
+    """Floor per image over the batch (us, log-log), by tier, each point with the layers that memory binds."""
+    fig, ax = plt.subplots(figsize=(8.0, 4.2))
+    for tier, points in rows.groupby("tier", sort=False):
+        style = {"color": PALETTE[tier], "linestyle": "--", "marker": MARKERS["h100_sxm"], "fillstyle": "none"}
+        ax.plot(points["batch"], points["us_per_image"], label=tier, **style)
+    counted = rows[rows["tier"] == rows["tier"].iloc[-1]]
+    for point in counted.itertuples():
+        ax.annotate(point.by_hbm, (point.batch, point.us_per_image), xytext=(0, -13), textcoords="offset points",
+                    ha="center", fontsize="small", color=GREY)  # fmt: skip
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(sorted(rows["batch"].unique()))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(ScalarFormatter())
+    ax.set_ylim(0.75 * rows["us_per_image"].min(), 1.2 * rows["us_per_image"].max())
+    layers, tier = counted["layers"].iloc[0], counted["tier"].iloc[0]
+    ax.set_xlabel(f"batch, images (small numbers: layers of {layers} that HBM binds, {tier})")
+    ax.set_ylabel("floor, us per image")
+    ax.legend(title="operands", loc="upper right", bbox_to_anchor=(1.0, 0.86))
+    ax.set_title(f"What one image costs as the batch grows: {_where(rows, batch=False)}")
+    return fig

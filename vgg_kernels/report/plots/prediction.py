@@ -1,0 +1,114 @@
+"""Figures of the prediction: layers against their floors, the model against reports, the way from eager to ours."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from ...floor.hardware import device as find_device
+from ..predictions import BAND
+from ..style import MARKERS, PALETTE, bar, point
+
+GREY = "#555555"
+KINDS = {"matrix product": "#0072B2", "convolution": "#D55E00", "bandwidth": "#009E73"}
+
+
+def layers(rows: pd.DataFrame) -> Figure:
+    """Each layer's predicted time (hatched) beside its floor (dashed), in us, with what binds it."""
+    fig, ax = plt.subplots(figsize=(8.0, 4.2))
+    colour = PALETTE[rows["tier"].iloc[0]]
+    x = np.arange(len(rows))
+    ax.bar(x - 0.2, rows["floor_us"], 0.4, label="floor (derived)", **bar("derived", GREY))
+    ax.bar(x + 0.2, rows["time_us"], 0.4, label="predicted (modelled)", **bar("modelled", colour))
+    for i, row in enumerate(rows.itertuples()):
+        ax.text(i + 0.2, row.time_us + 1, row.bound, ha="center", va="bottom", rotation=90, fontsize="small")
+    ax.set_xticks(x, rows["layer"], rotation=60, ha="right", rotation_mode="anchor")
+    ax.set_ylim(0, 1.18 * rows["time_us"].max())
+    ax.set_ylabel("us")
+    ax.legend(loc="upper center")
+    title = find_device(rows["device"].iloc[0]).title
+    ax.set_title(f"Predicted against floor: {title}, {rows['tier'].iloc[0]}, batch {rows['batch'].iloc[0]}")
+    return fig
+
+
+def agreement(rows: pd.DataFrame) -> Figure:
+    """Modelled over reported time for every row that tests the model, and the errors by kind and card.
+
+    The grey band is agreement within ``BAND``; both panels draw the same rows.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8.0, 4.4), width_ratios=(1.0, 1.0))
+    reach = np.array([0.6 * rows["reported_us"].min(), 1.7 * rows["reported_us"].max()])
+    left.fill_between(reach, (1 - BAND) * reach, (1 + BAND) * reach, color="#DDDDDD", zorder=0)
+    left.plot(reach, reach, color=GREY, linewidth=0.8)
+    right.axvspan(-100 * BAND, 100 * BAND, color="#DDDDDD", zorder=0)
+    right.axvline(0, color=GREY, linewidth=0.8)
+    labels = []
+    for y, ((kind, device), points) in enumerate(rows.groupby(["kind", "device"], sort=True)):
+        style = point("modelled", KINDS[kind], MARKERS[device])
+        left.plot(points["reported_us"], points["predicted_us"], **style)
+        spread = y + np.linspace(-0.22, 0.22, len(points)) if len(points) > 1 else [y]
+        right.plot(100 * points["error"], spread, **style)
+        right.plot([100 * points["error"].median()] * 2, [y - 0.38, y + 0.38], color="black", linewidth=1.6)
+        labels.append(f"{kind},\n{find_device(device).title} ({len(points)})")
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.set_xlim(*reach)
+    left.set_xlabel("reported by others, us")
+    left.set_ylabel("modelled, us")
+    left.set_title(f"{len(rows)} reported measurements")
+    right.set_yticks(range(len(labels)), labels)
+    right.invert_yaxis()
+    right.set_xlabel(f"error, % (grey: {BAND:.0%}; black: median)")
+    right.set_title("negative: the model is too fast")
+    return fig
+
+
+def waterfall(rows: pd.DataFrame, reported_ms: dict[str, float]) -> Figure:
+    """From eager to inductor to ours (us): hatched bars are modelled ways of running, pale ones what changes."""
+    fig, ax = plt.subplots(figsize=(8.0, 5.0))
+    previous = 0.0
+    for i, row in enumerate(rows.itertuples()):
+        if row.total:
+            ax.barh(i, row.total_us, **bar("modelled", PALETTE["tf32"]))
+            ax.text(row.total_us - 30, i, f"{row.total_us:,.0f} us", va="center", ha="right", fontweight="bold",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
+        else:
+            colour = "#009E73" if row.change_us < 0 else "#D55E00"
+            ax.barh(i, row.change_us, left=previous, **bar("modelled", colour))
+            ax.text(max(previous, row.total_us) + 40, i, f"{row.change_us:+,.0f}", va="center")
+        previous = row.total_us
+        if row.name in reported_ms:
+            us = 1e3 * reported_ms[row.name]
+            ax.plot(us, i, **point("reported", "black", "o"))
+            ax.text(us + 60, i, f"reported {us:,.0f}", va="center")
+    ax.set_yticks(range(len(rows)), [f"{r.name}" if r.total else f"   {r.name}" for r in rows.itertuples()])
+    for tick, total in zip(ax.get_yticklabels(), rows["total"], strict=True):
+        tick.set_fontweight("bold" if total else "normal")
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1.3 * max(rows["total_us"].max(), *(1e3 * ms for ms in reported_ms.values())))
+    ax.set_xlabel("us")
+    title = find_device(rows["device"].iloc[0]).title
+    ax.set_title(f"From eager to ours, modelled: {title}, batch {rows['batch'].iloc[0]}")
+    return fig
+
+
+def batch_scaling(rows: pd.DataFrame) -> Figure:
+    """Predicted time per image and the floor under it (us, log-log) over the batch, by tier."""
+    fig, ax = plt.subplots(figsize=(8.0, 4.2))
+    for tier, points in rows.groupby("tier", sort=False):
+        ax.plot(points["batch"], points["us_per_image"], **point("modelled", PALETTE[tier]), label=f"{tier}, modelled")
+        ax.plot(
+            points["batch"], points["floor_us_per_image"], **point("derived", PALETTE[tier]), label=f"{tier}, floor"
+        )
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(sorted(rows["batch"].unique()))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(ScalarFormatter())
+    ax.set_xlabel("batch, images")
+    ax.set_ylabel("us per image")
+    ax.legend(ncols=2)
+    ax.set_title(f"One image as the batch grows: {find_device(rows['device'].iloc[0]).title}")
+    return fig
