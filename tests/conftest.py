@@ -99,3 +99,22 @@ def fake():
         row = FAKE_ROW
 
     return Fake
+
+
+@pytest.fixture(scope="session")
+def tiny_network():
+    """A network of VGG's layers that is small enough to verify in a second: five narrow blocks, 64-pixel images."""
+    from vgg_kernels.workload.network import Conv, Linear, Network
+
+    widths = ((3, 16), (16, 16), (16, 32), (32, 32), (32, 32), (32, 32), (32, 32))
+    pooled = (False, True, True, True, False, True, True)
+    convs, size = [], 64
+    for i, ((c_in, c_out), pool) in enumerate(zip(widths, pooled, strict=True)):
+        index = sum(3 if p else 2 for p in pooled[:i])
+        convs.append(Conv(f"conv{i + 1}", f"features.{index}", c_in, c_out, size, size, pool))
+        size //= 2 if pool else 1
+    sizes = (32 * size * size, 128, 128, 300)
+    linears = tuple(
+        Linear(f"fc{6 + i}", f"classifier.{3 * i}", sizes[i], sizes[i + 1], relu=i < 2) for i in range(3)
+    )
+    return Network("tiny", 64, sizes[-1], tuple(convs), linears)

@@ -18,7 +18,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="Also write the JSON document to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Try every mutant before four gates; exit status 0 only where ours, on Kaiming weights, kills exactly the wrong."""
+    """Try every mutant before four gates; exit status 0 only where ours kills exactly the wrong ones."""
     from ..evidence.mutants import GATES, MUTANTS, kill_matrix
     from ..workload.choice import choose
     from ..workload.network import network as find_network
