@@ -1,6 +1,6 @@
 import pytest
 
-from vgg_kernels.floor.hardware import device, device_by_torch_name, devices
+from vgg_kernels.floor.hardware import device, device_by_torch_name, devices, parse
 from vgg_kernels.workload.choice import UnknownName
 
 FIGURES = ("sms", "clock_hz", "max_clock_hz", "peaks", "hbm_bytes_per_s", "hbm_bytes", "l2_bytes")
@@ -32,3 +32,8 @@ def test_names_of_torch_lead_to_cards_and_unknown_ones_to_a_message():
 def test_unknown_rate_is_named():
     with pytest.raises(UnknownName, match="fp4"):
         device("b200").flops_per_clock("fp4")
+
+
+def test_a_table_that_lacks_a_figure_is_named():
+    with pytest.raises(ValueError, match=r"\[new\]: missing \['arch', .*unknown \['speed'\]"):
+        parse('[new]\ntitle = "New"\nspeed = 1')

@@ -5,7 +5,7 @@ To add a card, add a table to that file; no code changes.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
@@ -63,9 +63,24 @@ class Device:
 
 @cache
 def devices() -> dict[str, Device]:
-    """Every device of ``devices.toml``, by key."""
-    tables = tomllib.loads(files(__package__).joinpath("devices.toml").read_text())
-    return {key: Device(key=key, **{**row, "torch_names": tuple(row["torch_names"])}) for key, row in tables.items()}
+    """Every device of ``devices.toml``, by key.
+
+    Raises:
+        ValueError: a table lacks a figure or has one that is none; the message names it.
+    """
+    return parse(files(__package__).joinpath("devices.toml").read_text())
+
+
+def parse(text: str) -> dict[str, Device]:
+    """The devices of a text like ``devices.toml``; errors as ``devices`` raises them."""
+    cards = {}
+    wanted = {field.name for field in fields(Device)} - {"key"}
+    for key, row in tomllib.loads(text).items():
+        if set(row) != wanted:
+            missing, unknown = sorted(wanted - set(row)), sorted(set(row) - wanted)
+            raise ValueError(f"devices.toml, [{key}]: missing {missing}, unknown {unknown}; accepted: {sorted(wanted)}")
+        cards[key] = Device(key=key, **{**row, "torch_names": tuple(row["torch_names"])})
+    return cards
 
 
 def device(key: str) -> Device:
