@@ -3,8 +3,9 @@
 Inside the package data are trusted; here they are not. Tables are checked by pandera, documents by pydantic.
 """
 
+import csv
 import json
-from io import BytesIO
+from io import StringIO
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
@@ -240,19 +241,35 @@ def check_csv(content: bytes, schema: pa.DataFrameSchema, name: str) -> pd.DataF
         BadData: naming file, row, column and value of the first failures.
     """
     expected = list(schema.columns)
-    try:
-        raw = pd.read_csv(BytesIO(content), dtype=str, keep_default_na=False, na_filter=False, skip_blank_lines=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise BadData(f"{name}: no table ({str(error).strip()})") from error
-    missing, extra = [c for c in expected if c not in raw], [c for c in raw if c not in expected]
+    header, rows = _split(content, name)
+    missing, extra = [c for c in expected if c not in header], [c for c in header if c not in expected]
     if missing or extra:
         raise BadData(f"{name} row 1: columns missing: {missing}, not known: {extra}; accepted: {', '.join(expected)}")
+    for row, fields in enumerate(rows, start=FIRST_ROW):  # pandas' own reader would let it pass
+        if len(fields) != len(header):
+            raise BadData(f"{name} row {row}: {len(fields)} fields, and the header has {len(header)}")
+    raw = pd.DataFrame(rows, columns=header, dtype=str)
     typed = pd.DataFrame({column: _typed(raw[column], schema.columns[column]) for column in expected})
     try:
         schema.validate(typed, lazy=True)
     except pa.errors.SchemaErrors as error:
         raise BadData("; ".join(_sentences(error.failure_cases, raw, name))) from error
     return typed.astype({c: s.metadata["dtype"] for c, s in schema.columns.items() if s.metadata})
+
+
+def _split(content: bytes, name: str) -> tuple[list[str], list[list[str]]]:
+    """The fields of a CSV as text, header and rows."""
+    try:
+        lines = list(csv.reader(StringIO(content.decode("utf-8"))))
+    except UnicodeDecodeError as error:
+        row = content[: error.start].count(b"\n") + 1
+        raise BadData(f"{name} row {row}: no text in UTF-8") from error
+    if not lines:
+        raise BadData(f"{name} row 1: no header, so no table")
+    header, *rows = lines
+    if len(set(header)) < len(header):
+        raise BadData(f"{name} row 1: a column is there twice: {', '.join(header)}")
+    return header, rows
 
 
 def _typed(values: pd.Series, column: pa.Column) -> pd.Series:
