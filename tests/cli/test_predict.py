@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -20,6 +21,21 @@ def test_one_document():
     for row in document["layers"]:
         assert row["floor_us"] <= row["time_us"]
         assert row["bound"]
+
+
+def test_compiled_kernels_give_their_occupancy(monkeypatch):
+    crowded = SimpleNamespace(registers=255, shared_bytes=200_000)
+    inspected = []
+
+    def inspect_all(launches, arch):
+        inspected.append(arch)
+        return ((launch, crowded) for launch in launches)
+
+    monkeypatch.setattr("vgg_kernels.predict.compiled.inspect_all", inspect_all)
+    by_tiles, by_compiler = (json.loads(run("--json", *flag).stdout) for flag in ((), ("--compiled",)))
+    assert inspected == [90]
+    assert (by_tiles["occupancy"], by_compiler["occupancy"]) == ("tiles", "compiled")
+    assert by_compiler["total_us"] > by_tiles["total_us"]
 
 
 def test_a_table_that_says_it_is_modelled():

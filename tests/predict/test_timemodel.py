@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from vgg_kernels.floor.hardware import device, devices
 from vgg_kernels.kernels.plan import plan
 from vgg_kernels.predict.constants import constant
-from vgg_kernels.predict.timemodel import CHANGES, predict, time_of
-from vgg_kernels.predict.work import Work, from_launch, occupancy, stream, tensor_core_reads
+from vgg_kernels.predict.timemodel import CHANGES, another_tile, predict, time_of
+from vgg_kernels.predict.work import Work, from_launch, occupancy, other_tiles, retiled, stream, tensor_core_reads
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
@@ -105,10 +105,40 @@ def test_a_change_for_the_better_never_costs(change):
                 assert row.savings_us[change] >= -1e-9
 
 
-def test_registers_refine_occupancy():
+@dataclass
+class Compiled:
+    registers: int
+    shared_bytes: int
+
+
+def test_facts_of_the_compiler_refine_occupancy():
     launch = next(item for item in plan(VGG, "fp16", 10) if item.layer == "conv1_2")
-    assert from_launch(launch, H100, registers=255).resident <= from_launch(launch, H100).resident
-    assert from_launch(launch, H100, registers=255).resident == 65536 // (255 * 32 * launch.tile.warps)
+    assert from_launch(launch, H100, Compiled(255, 0)).resident == 65536 // (255 * 32 * launch.tile.warps)
+    assert from_launch(launch, H100, Compiled(32, 200_000)).resident == 1
+    crowded = predict(VGG, "fp16", "h100_sxm", 10, facts=lambda _: Compiled(255, 200_000))
+    assert sum(row.time_us for row in crowded) > sum(row.time_us for row in predict(VGG, "fp16", "h100_sxm", 10))
+
+
+def test_another_tile_is_better_by_what_it_says():
+    launches = {launch.layer: launch for launch in reversed(plan(VGG, "fp16", 10))}  # the main one of each layer
+    for layer, (tile, saved) in another_tile(VGG, "fp16", "h100_sxm", 10).items():
+        rival = next(other for other in other_tiles(launches[layer], H100) if str(other.tile) == tile)
+        gain = (
+            time_of(from_launch(launches[layer], H100), H100).time_us - time_of(from_launch(rival, H100), H100).time_us
+        )
+        assert gain == pytest.approx(saved)
+        assert saved > 0
+
+
+def test_a_retiled_launch_does_the_same_work():
+    launch = next(item for item in plan(VGG, "fp16", 10) if item.layer == "conv3_2")
+    for other in other_tiles(launch, H100):
+        assert other.ctas * other.iterations * other.flops_per_iteration >= launch.shape.flops(10)
+        assert other.store_bytes / (other.tile.bm * other.tile.bn) == launch.store_bytes / (
+            launch.tile.bm * launch.tile.bn
+        )
+    assert retiled(launch, launch.tile) == launch
+    assert other_tiles(plan(VGG, "fp16", 10)[0], H100) == []
 
 
 def test_occupancy_by_each_limit():

@@ -15,20 +15,30 @@ def command(
     clock_mhz: Annotated[
         float | None, typer.Option(help="The card's own SM clock, in place of the data sheet's.")
     ] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Compile every kernel first (no GPU needed) and take its occupancy.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """How long each layer should take with our kernels, and what binds it (evidence: modelled, never measured)."""
     from ..floor.hardware import device as find_device
     from ..floor.rates import at_clock
-    from ..predict.timemodel import MODEL_VERSION, predict
+    from ..kernels.plan import plan
+    from ..predict.timemodel import MODEL_VERSION, another_tile, predict
     from ..workload.network import network as build_network
 
     card = find_device(device)
     clock_hz = None if clock_mhz is None else 1e6 * clock_mhz
     if clock_hz is not None:
         at_clock(card, clock_hz)  # refuses a clock that the card does not reach
-    rows = predict(build_network(network), tier, device, batch, clock_hz=clock_hz)
-    changes = rows[0].savings_us
+    layers, facts = build_network(network), None
+    if compiled:
+        from ..predict.compiled import inspect_all
+
+        facts = dict(inspect_all(plan(layers, tier, batch, device), card.arch)).__getitem__
+    rows = predict(layers, tier, device, batch, clock_hz=clock_hz, facts=facts)
+    better = another_tile(layers, tier, device, batch)
+    savings = [row.savings_us | {"another tile": better.get(row.layer, ("", 0.0))[1]} for row in rows]
     document = {
         "device": device,
         "tier": tier,
@@ -38,13 +48,14 @@ def command(
         "total_us": sum(row.time_us for row in rows),
         "floor_us": sum(row.floor_us for row in rows),
         "evidence": "modelled",
+        "occupancy": "compiled" if compiled else "tiles",
         "model_version": MODEL_VERSION,
         "layers": [
             {"layer": row.layer, "kernels": row.kernels, "tile": row.tile, "time_us": row.time_us,
-             "floor_us": row.floor_us, "bound": row.bound, "waves": row.waves, "savings_us": row.savings_us}
-            for row in rows
+             "floor_us": row.floor_us, "bound": row.bound, "waves": row.waves, "savings_us": saved}
+            for row, saved in zip(rows, savings, strict=True)
         ],
-        "savings_us": {change: sum(row.savings_us[change] for row in rows) for change in changes},
+        "savings_us": {change: sum(saved[change] for saved in savings) for change in savings[0]},
     }  # fmt: skip
     print_json(document) if json else _print(document, card.title)
 

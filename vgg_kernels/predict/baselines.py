@@ -56,7 +56,7 @@ def eager(network: Network, device: str, batch: int) -> list[Kernel]:
     for conv in network.convs:
         shape = _shape(conv, batch)
         size = shape.output_bytes
-        passes = [
+        passes: list[tuple[str, float, float]] = [
             ("layout", shape.input_bytes, shape.input_bytes),
             ("layout", shape.weight_bytes, shape.weight_bytes),
             ("layout", size, size),
@@ -78,7 +78,10 @@ def inductor(network: Network, device: str, batch: int) -> list[Kernel]:
     for conv in network.convs:
         shape = _shape(conv, batch)
         size = shape.output_bytes
-        passes = [("layout", shape.weight_bytes, shape.weight_bytes), ("bias and ReLU", size, size)]
+        passes: list[tuple[str, float, float]] = [
+            ("layout", shape.weight_bytes, shape.weight_bytes),
+            ("bias and ReLU", size, size),
+        ]
         if conv.pooled:
             passes.append(("pool", size, size / 4))
         kernels.append(Kernel(conv.name, "products", convolution_us(shape, card).time_us))

@@ -161,8 +161,9 @@ def _kernelbench(row: Mapping[str, str], device: Device, clock_hz: float | None)
         moved = 4 * int(size["rows"]) * int(size["columns"])
         return "bandwidth", pass_us(device, moved, moved), "hbm"
     if op == "conv2d":
+        names = ("batch", "c_in", "c_out", "height", "width", "kernel_h", "kernel_w")
         shape = Convolution(
-            *(int(size[key]) for key in ("batch", "c_in", "c_out", "height", "width", "kernel_h", "kernel_w")),
+            **{name: int(size[name]) for name in names},
             stride=int(size.get("stride", 1)),
             padding=_pair(size.get("padding", "0")),
             dilation=_pair(size.get("dilation", "1")),
@@ -176,7 +177,9 @@ def _kernelbench(row: Mapping[str, str], device: Device, clock_hz: float | None)
             us += pass_us(device, shape.input_bytes, shape.input_bytes)
             us += pass_us(device, shape.output_bytes, shape.output_bytes)
         return "convolution", us, timing.bound
-    return "a pool's overlapping windows are bound by neither arithmetic nor memory" if op == "maxpool2d" else "network"
+    if op == "network":
+        return "a network, not a kernel: see baselines"
+    return "a pool's overlapping windows are bound by neither arithmetic nor memory"
 
 
 LIBRARIES = {"float32": ("fp32", FMA, 4), "tf32": ("tf32", WGMMA, 4), "float16": ("fp16", WGMMA, 2)}
@@ -196,13 +199,13 @@ def _hopper(row: Mapping[str, str], device: Device, clock_hz: float | None) -> t
             blockings = (GLUON,)
         timing = product_us(rate, m, n, k, device, blockings, out_bytes=out_bytes, clock_hz=clock_hz)
         return "matrix product", 2 * m * n * k / float(row["tflop_per_s"]) / 1e6, timing.time_us, timing.bound
-    rate = float(row["gb_per_s"]) * 1e9
+    per_s = float(row["gb_per_s"]) * 1e9
     if op == "scale_in_cuda_graph":
         moved = int(size["bytes"])
         if moved < device.l2_bytes:
             l2 = constant("l2_bytes_per_clock") * device.sms * device.max_clock_hz
-            return "bandwidth", 1e6 * moved / rate, constant("launch_us") + 1e6 * moved / l2, "launch"
-        return "bandwidth", 1e6 * moved / rate, pass_us(device, moved / 2, moved / 2), "hbm"
+            return "bandwidth", 1e6 * moved / per_s, constant("launch_us") + 1e6 * moved / l2, "launch"
+        return "bandwidth", 1e6 * moved / per_s, pass_us(device, moved / 2, moved / 2), "hbm"
     gigabyte = 1e9
     if op == "read" and "working_set_kb" in size:
         occupied = 1024 * int(size["working_set_kb"]) / device.l2_bytes
@@ -210,12 +213,12 @@ def _hopper(row: Mapping[str, str], device: Device, clock_hz: float | None) -> t
             return "the working set is neither well inside L2 nor well outside it"
         l2 = 1e6 * gigabyte / (constant("l2_bytes_per_clock") * device.sms * device.max_clock_hz)
         memory = time_of(stream("read", gigabyte, 0), device).hbm_us
-        return "bandwidth", 1e6 * gigabyte / rate, *((l2, "l2") if occupied < 1 else (memory, "hbm"))
+        return "bandwidth", 1e6 * gigabyte / per_s, *((l2, "l2") if occupied < 1 else (memory, "hbm"))
     if "latency-bound" in row["note"]:
         return "its own note calls it bound by latency, not by memory"
     shares = {"init": (0.0, 1.0), "scale": (0.5, 0.5), "read": (1.0, 0.0)}[op]
     timing = time_of(stream(op, *(share * gigabyte for share in shares)), device)
-    return "bandwidth", 1e6 * gigabyte / rate, timing.hbm_us, "hbm"
+    return "bandwidth", 1e6 * gigabyte / per_s, timing.hbm_us, "hbm"
 
 
 def compare(
@@ -236,8 +239,7 @@ def compare(
     left_out: list[LeftOut] = []
     for row in kernelbench:
         what = f"{row['op']} {row['shape']} {row['variant']}"
-        answer = "a network, not a kernel: see baselines" if row["op"] == "network" else None
-        answer = answer or _kernelbench(row, find_device(row["device"]), clocks.get(row["device"]))
+        answer = _kernelbench(row, find_device(row["device"]), clocks.get(row["device"]))
         if isinstance(answer, str):
             left_out.append(LeftOut(row["device"], what, answer))
             continue

@@ -8,7 +8,7 @@ asks it anew where it is installed. Its word is a model's too: modelled, not mea
 import csv
 import importlib
 import importlib.metadata
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -64,8 +64,12 @@ def recorded() -> tuple[Opinion, ...]:
     """Its recorded estimates of the published matrix products."""
     text = files(__package__).joinpath("second_opinion.csv").read_text()
     return tuple(
-        Opinion(**{f.name: f.type(row[f.name]) for f in fields(Opinion)}) for row in csv.DictReader(text.splitlines())
-    )
+        Opinion(
+            row["device"], row["rate"], int(row["m"]), int(row["n"]), int(row["k"]),
+            float(row["estimate_us"]), row["version"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )  # fmt: skip
 
 
 def record(problems: list[tuple[str, int, int, int, str]], path: Path) -> None:

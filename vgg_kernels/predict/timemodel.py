@@ -7,6 +7,7 @@ hide behind another's main loop. Every constant is in ``constants.toml`` with it
 never measured.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -16,7 +17,7 @@ from ..floor.roofline import layer_floors
 from ..kernels.plan import Launch, plan
 from ..workload.network import Network
 from .constants import constant, hbm_us
-from .work import Work, from_launch, multicast
+from .work import Compiled, Work, from_launch, multicast, other_tiles
 
 MODEL_VERSION = "1"
 LANES = 128  # FMA lanes of an SM
@@ -134,7 +135,7 @@ class LayerPrediction:
 
 def predict(
     network: Network, tier: str, device: str, batch: int, *, clock_hz: float | None = None,
-    registers: dict[str, int] | None = None,
+    facts: Callable[[Launch], Compiled] | None = None,
 ) -> tuple[LayerPrediction, ...]:  # fmt: skip
     """Every layer's predicted time, in order; their sum is the network's.
 
@@ -144,7 +145,7 @@ def predict(
         device: key of the card.
         batch: images.
         clock_hz: a card's own SM clock, in place of the data sheet's.
-        registers: registers of a thread by layer, where the compiled kernels are at hand: they refine occupancy.
+        facts: what the compiler made of a launch, where compiled kernels are at hand: it refines occupancy.
 
     Raises:
         UnknownName: for a tier or device that is not in the tables.
@@ -157,7 +158,7 @@ def predict(
     floors = {row.layer: row.floor_us for row in layer_floors(network, tier, device, batch)}
     rows = []
     for layer, group in launches.items():
-        works = [from_launch(launch, card, (registers or {}).get(layer)) for launch in group]
+        works = [from_launch(launch, card, facts(launch) if facts else None) for launch in group]
         timings = tuple(time_of(work, card, clock_hz=clock_hz) for work in works)
         time_us = sum(timing.time_us for timing in timings)
         changed = {name: change(works, group) for name, change in CHANGES.items()}
@@ -173,6 +174,24 @@ def predict(
             )
         )  # fmt: skip
     return tuple(rows)
+
+
+def another_tile(network: Network, tier: str, device: str, batch: int) -> dict[str, tuple[str, float]]:
+    """By layer, the tile of the same view and split that the model likes best, and the microseconds it would save.
+
+    A layer is absent where no other tile is predicted faster than the one it runs with.
+    """
+    card = find_device(device)
+    better = {}
+    for launch in plan(network, tier, batch, device):
+        now = time_of(from_launch(launch, card), card).time_us
+        rivals = {
+            str(other.tile): time_of(from_launch(other, card), card).time_us for other in other_tiles(launch, card)
+        }
+        best = min(rivals, key=lambda tile: rivals[tile], default=None)
+        if best is not None and rivals[best] < now:
+            better[launch.layer] = (best, now - rivals[best])
+    return better
 
 
 def _changed_us(change: str, work: Work, card: Device, clock_hz: float | None) -> float:

@@ -6,10 +6,12 @@ The same terms describe our kernels (``from_launch``), a library's matrix produc
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Protocol
 
 from ..floor.hardware import Device
+from ..kernels import tiles
 from ..kernels.plan import Launch
-from ..kernels.tiles import resident
+from ..kernels.tiles import Tile, resident
 from .constants import constant
 
 WARPS_PER_SM = 64  # CUDA C++ Programming Guide, compute capability 9.0 and 10.0
@@ -60,8 +62,15 @@ def tensor_core_reads(m: int, n: int, k_bytes: float, rows: int) -> float:
     return (m + ceil(m / rows) * n) * k_bytes
 
 
-def from_launch(launch: Launch, device: Device, registers: int | None = None) -> Work:
-    """One of our own launches; ``registers`` of one thread, where the compiled kernel is at hand, refine occupancy."""
+class Compiled(Protocol):
+    """What the model takes from a compiled kernel, where one is at hand (``predict.compiled.Facts`` has it)."""
+
+    registers: int
+    shared_bytes: int
+
+
+def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -> Work:
+    """One of our own launches; facts of the compiled kernel, where they are at hand, give its true occupancy."""
     tile, tier = launch.tile, launch.tier
     if tier.rate == "fp32":
         # a warp's 32 x 64 outputs (8 x 8 a thread) read 96 values of each k, once
@@ -70,9 +79,10 @@ def from_launch(launch: Launch, device: Device, registers: int | None = None) ->
         m, n = (tile.bn, tile.bm) if tile.swapped else (tile.bm, tile.bn)
         operand = tier.operand_bytes / (2 if tier.products > 1 else 1)
         reads = tier.products * tensor_core_reads(m, n, tile.bk * operand, INSTRUCTION_ROWS[device.arch])
-    together = resident(tile, tier, device)
-    if registers is not None:
-        together = min(together, max(1, REGISTERS_PER_SM // (registers * 32 * tile.warps)))
+    if facts is None:
+        together = resident(tile, tier, device)
+    else:
+        together = occupancy(facts.shared_bytes, facts.registers, tile.warps, device)
     return Work(
         name=launch.layer,
         rate=launch.rate,
@@ -188,3 +198,30 @@ def multicast(work: Work, launch: Launch) -> Work:
     """The same launch in clusters of two CTAs that fetch the larger operand's tile once between them."""
     share = max(launch.tile.bm, launch.tile.bn) / (launch.tile.bm + launch.tile.bn) / 2
     return replace(work, load_bytes=work.load_bytes * (1 - share))
+
+
+def retiled(launch: Launch, tile: Tile) -> Launch:
+    """The same convolution or linear launch cut by another tile of the same view and split."""
+    layer, tier = launch.shape, launch.tier
+    scale = tile.bm * tile.bn / (launch.tile.bm * launch.tile.bn)
+    return replace(
+        launch,
+        tile=tile,
+        ctas=tiles.ctas(layer, tile, launch.batch),
+        iterations=tiles.iterations(layer, tile),
+        flops_per_iteration=2 * tile.bm * tile.bn * tile.bk * tier.products,
+        load_bytes_per_iteration=tiles.load_bytes(tile, tier),
+        store_bytes=int(launch.store_bytes * scale),
+    )
+
+
+def other_tiles(launch: Launch, device: Device) -> list[Launch]:
+    """The launch under every legal tile that keeps its view and split; empty for launches that are not tiled freely."""
+    if launch.kernel not in ("conv3x3", "linear"):
+        return []
+    own = launch.tile
+    return [
+        retiled(launch, tile)
+        for tile in tiles.candidates(launch.shape, launch.tier, device, launch.batch)
+        if (tile.view, tile.split_k) == (own.view, own.split_k) and tile != own
+    ]

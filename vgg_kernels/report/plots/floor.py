@@ -99,7 +99,7 @@ def intervals(rows: pd.DataFrame, lowest: pd.DataFrame) -> Figure:
     ax.set_xlabel("floor of the network, us (log scale)")
     ax.set_title(f"A floor is an interval with names: {_where(rows)}")
     legend = ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=2)
-    for handle in legend.legend_handles:
+    for handle in legend.get_lines():
         handle.set_color(GREY)
     return fig
 
@@ -108,8 +108,8 @@ def batch_scaling(rows: pd.DataFrame) -> Figure:
     """Floor per image over the batch (us, log-log), by tier, each point with the layers that memory binds."""
     fig, ax = plt.subplots(figsize=(8.0, 4.2))
     for tier, points in rows.groupby("tier", sort=False):
-        style = {"color": PALETTE[tier], "linestyle": "--", "marker": MARKERS["h100_sxm"], "fillstyle": "none"}
-        ax.plot(points["batch"], points["us_per_image"], label=tier, **style)
+        (line,) = ax.plot(points["batch"], points["us_per_image"], color=PALETTE[tier], linestyle="--", label=tier)
+        line.set(marker=MARKERS["h100_sxm"], fillstyle="none")
     counted = rows[rows["tier"] == rows["tier"].iloc[-1]]
     for point in counted.itertuples():
         ax.annotate(point.by_hbm, (point.batch, point.us_per_image), xytext=(0, -13), textcoords="offset points",
