@@ -6,6 +6,7 @@ imports this one before triton. A process that only compiles (for inspection) se
 
 import os
 import sys
+from dataclasses import replace
 
 import torch
 
@@ -21,3 +22,18 @@ if VARIABLE not in os.environ and not torch.cuda.is_available():
 
 INTERPRETED: bool = os.environ.get(VARIABLE, "0") == "1"
 """True where kernels run in Triton's interpreter on the CPU."""
+
+
+def check_overflow(enabled: bool) -> None:
+    """Whether the interpreter repeats every 32-bit integer operation in 64 bits and asserts that nothing overflowed.
+
+    Triton's interpreter does so by default, at five times the running time. Here it is off, and a test turns it on.
+    """
+    from triton.runtime import interpreter
+
+    builder = interpreter.interpreter_builder
+    builder.options = replace(builder.options, sanitize_overflow=enabled)
+
+
+if INTERPRETED:
+    check_overflow(False)

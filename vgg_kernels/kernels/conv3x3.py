@@ -8,9 +8,11 @@ traffic of its tiles. A step of a BM x BN tile does 2*BM*BN*BK operations on (BM
 4096 operations a clock asks L2 for 4096*(1/BM + 1/BN) B/clk an SM: 128 x 256 asks 48 where L2 gives some 37, and
 128 x 128 asks 64. So tiles are as large as the accumulators allow (128 registers a thread of a 128 x 256 tile).
 
-Views: *flat*, rows of the padded matrix, no waste but the padding; *box*, rectangles of pixels, which hold whole
-pool windows. Narrow layers (C_out = 64) are *swapped*: weights on M, 256 pixels on N, so that a wgmma reads its
-wide operand once for all 64 channels.
+Views: *flat*, rows of the padded matrix, no waste but the padding, pixels on the MMA's M; *box*, rectangles of
+pixels, which hold whole pool windows. A box is four-dimensional in shared memory, and Triton feeds it to wgmma
+unmoved only as the operand B; as A it would pass through registers at every step (seen in the compiled code). So
+boxes are *swapped*: weights on M, pixels on N. There the pool's neighbours lie in one thread's registers, and
+narrow layers (C_out = 64) read their wide operand once for all 64 channels.
 """
 
 from .backend import INTERPRETED  # isort: skip  (before triton)
@@ -21,19 +23,9 @@ import triton.language as tl
 from ..workload.network import Conv
 from . import tiles
 from .layout import Activation, Packed, descriptors
-from .numerics import dot, low_half, max_over, relu, storage, to_operand
-from .plan import Launch
+from .numerics import low_half, max_over, relu, storage, to_operand
+from .plan import Launch, share_rows
 from .signature import Signature, tensordesc
-
-
-@triton.jit
-def load_tap(desc, n, y, x, row, tap, c0, W: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BOX: tl.constexpr):
-    """One tap's pixels, [BM, BK]; outside the image both views read zeros."""
-    r = tap // 3 - 1
-    s = tap % 3 - 1
-    if BOX:
-        return desc.load([n, y + r, x + s, c0]).reshape(BM, BK)
-    return desc.load([row + r * (W + 1) + s, c0])
 
 
 @triton.jit
@@ -50,7 +42,7 @@ def store_tile(
 
 @triton.jit
 def conv3x3_kernel(
-    x_desc, x_lo_desc, w_desc, w_lo_desc, alpha_ptr, beta_ptr, y_desc, y_lo_desc, partial_desc, N, ROWS,
+    x_desc, x_lo_desc, w_desc, w_lo_desc, alpha_ptr, beta_ptr, y_desc, y_lo_desc, partial_ptr, N, ROWS,
     C_IN: tl.constexpr, C_OUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TN: tl.constexpr, TH: tl.constexpr, TW: tl.constexpr,
     BOX: tl.constexpr, SWAPPED: tl.constexpr, SPLIT_K: tl.constexpr, POOL: tl.constexpr, STAGES: tl.constexpr,
@@ -72,35 +64,49 @@ def conv3x3_kernel(
     acc = tl.zeros((BN, BM) if SWAPPED else (BM, BN), tl.float32)
     cross = acc  # fp16x3: hi*lo + lo*hi, times 2^11
 
+    PRECISION: tl.constexpr = "ieee" if TIER == "fp32" else "tf32"  # has a meaning for fp32 operands only
     STEPS: tl.constexpr = 9 * C_IN // BK
     SHARE: tl.constexpr = (STEPS + SPLIT_K - 1) // SPLIT_K
     first = share * SHARE
     # Taps are the inner loop: the nine shifted reads of one channel slab follow each other while it is in L2.
+    # (No helper functions in the loop: Triton's interpreter pays a millisecond for each nested call.)
     for k in tl.range(first, tl.minimum(first + SHARE, STEPS), num_stages=STAGES):
         tap = k % 9
         c0 = k // 9 * BK
-        a = load_tap(x_desc, n, y, x, row, tap, c0, W, BM, BK, BOX)
+        r = tap // 3 - 1
+        s = tap % 3 - 1
+        if BOX:  # noqa: SIM108 - a constant branch; outside the image both views read zeros
+            a = x_desc.load([n, y + r, x + s, c0]).reshape(BM, BK)
+        else:
+            a = x_desc.load([row + r * (W + 1) + s, c0])
         b = w_desc.load([o0, tap * C_IN + c0])
+        if SWAPPED:
+            acc = tl.dot(b, a.T, acc, input_precision=PRECISION)
+        else:
+            acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
         if TIER == "fp16x3":
-            a_lo = load_tap(x_lo_desc, n, y, x, row, tap, c0, W, BM, BK, BOX)
+            if BOX:
+                a_lo = x_lo_desc.load([n, y + r, x + s, c0]).reshape(BM, BK)
+            else:
+                a_lo = x_lo_desc.load([row + r * (W + 1) + s, c0])
             b_lo = w_lo_desc.load([o0, tap * C_IN + c0])
             if SWAPPED:
-                acc = dot(b, a.T, acc, TIER)
-                cross = dot(b_lo, a.T, cross, TIER)
-                cross = dot(b, a_lo.T, cross, TIER)
+                cross = tl.dot(b_lo, a.T, cross)
+                cross = tl.dot(b, a_lo.T, cross)
             else:
-                acc = dot(a, b.T, acc, TIER)
-                cross = dot(a, b_lo.T, cross, TIER)
-                cross = dot(a_lo, b.T, cross, TIER)
-        elif SWAPPED:
-            acc = dot(b, a.T, acc, TIER)
-        else:
-            acc = dot(a, b.T, acc, TIER)
+                cross = tl.dot(a, b_lo.T, cross)
+                cross = tl.dot(a_lo, b.T, cross)
     if TIER == "fp16x3":
         acc += cross * (1.0 / 2048.0)
 
     if SPLIT_K > 1:
-        partial_desc.store([share * ROWS + row, o0], acc)
+        # From registers: 8 bytes a thread, whole 32-byte sectors. A bulk store would stage 128 KB in shared memory.
+        p = (share * ROWS + row + tl.arange(0, BM)).to(tl.int64) * C_OUT
+        o = o0 + tl.arange(0, BN)
+        if SWAPPED:
+            tl.store(partial_ptr + p[None, :] + o[:, None], acc)
+        else:
+            tl.store(partial_ptr + p[:, None] + o[None, :], acc)
     else:
         i = tl.arange(0, BM)
         if BOX:
@@ -120,9 +126,6 @@ def conv3x3_kernel(
         else:
             out = relu(acc * alpha[None, :] + beta[None, :])
             out = tl.where(inside[:, None], out, 0.0)
-            if POOL:
-                out = max_over(max_over(out.reshape(TN, TH // 2, 2, TW // 2, 2, BN), 4), 2)
-                out = out.reshape(BM // 4, BN)
         hi = to_operand(out, TIER, OUT)
         SHRINK: tl.constexpr = 2 if POOL else 1
         store_tile(y_desc, hi, n, y // SHRINK, x // SHRINK, row, o0, TN, TH // SHRINK, TW // SHRINK, BN, BOX)
@@ -156,24 +159,19 @@ def signature(launch: Launch, interpreted: bool) -> Signature:
         "x_desc": x, "x_lo_desc": x if two else None, "w_desc": w, "w_lo_desc": w if two else None,
         "alpha_ptr": None if split else "*fp32", "beta_ptr": None if split else "*fp32",
         "y_desc": None if split else y, "y_lo_desc": y if two and not split else None,
-        "partial_desc": tensordesc(tl.float32, [tile.bm, tile.bn]) if split else None, "N": "i32", "ROWS": "i32",
+        "partial_ptr": "*fp32" if split else None, "N": "i32", "ROWS": "i32",
     }  # fmt: skip
     constants = dict(
         C_IN=conv.c_in, C_OUT=conv.c_out, H=conv.height, W=conv.width, BM=tile.bm, BN=tile.bn, BK=tile.bk,
         TN=images, TH=rows, TW=columns, BOX=tile.box is not None, SWAPPED=tile.swapped, SPLIT_K=tile.split_k,
         POOL=conv.pooled and tile.box is not None and not split, STAGES=tile.stages, TIER=tier.name, OUT=out,
     )  # fmt: skip
-    return Signature(conv3x3_kernel, types, constants, tile.warps, tile.stages)
-
-
-def partial_shape(launch: Launch) -> tuple[int, int]:
-    """Shape of the fp32 workspace of a split-K launch: every share's rows, whole tiles."""
-    conv, tile = launch.shape, launch.tile
-    return tile.split_k * tiles.pixel_tiles(conv, tile, launch.batch) * tile.bm, conv.c_out
+    integers = {"N": launch.batch, "ROWS": share_rows(conv, launch.batch)}
+    return Signature(conv3x3_kernel, types, integers, constants, tile.warps, tile.stages)
 
 
 def run(launch: Launch, x: Activation, weights: Packed, y: Activation | None, partial) -> None:
-    """Run the launch: into ``y``, or into ``partial`` (``partial_shape``, fp32) where K is split."""
+    """Run the launch: into ``y``, or where K is split into ``partial``, fp32 ``[shares * share_rows, C_out]``."""
     conv: Conv = launch.shape
     tile = launch.tile
     split = tile.split_k > 1
@@ -182,11 +180,9 @@ def run(launch: Launch, x: Activation, weights: Packed, y: Activation | None, pa
     w_desc = descriptors(weights.planes, [tile.bn, tile.bk])
     if split:
         y_desc, affine = [None, None], [None, None]
-        partial_desc = descriptors([partial], [tile.bm, tile.bn])[0]
     else:
         y_desc = descriptors(y.planes if tile.box else y.rows(), _y_block(launch))
-        affine, partial_desc = [weights.alpha, weights.beta], None
-    rows = partial_shape(launch)[0] // tile.split_k
+        affine = [weights.alpha, weights.beta]
     spec = signature(launch, INTERPRETED)
     grid = (tiles.pixel_tiles(conv, tile, launch.batch) * (conv.c_out // tile.bn), tile.split_k)
-    spec.run(grid, *x_desc, *w_desc, *affine, *y_desc, partial_desc, launch.batch, rows)
+    spec.run(grid, *x_desc, *w_desc, *affine, *y_desc, partial, launch.batch, share_rows(conv, launch.batch))

@@ -1,6 +1,7 @@
 """One forward pass for one batch size: its workspace, its launches in order, and on a GPU its CUDA graph."""
 
 from collections.abc import Mapping
+from math import prod
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from ..workload.network import Conv, Network
 from ..workload.precision import Tier
 from . import conv3x3, linear, reduce, stem
 from .layout import Activation, Packed
-from .plan import Launch, plan
+from .plan import Launch, plan, share_rows
 
 
 class Forward:
@@ -47,16 +48,14 @@ class Forward:
             layer, exponent = launch.shape, exponents.get(launch.layer, 0)
             if isinstance(layer, Conv):
                 channels, height, width = layer.output_shape
-                pad = 0 if layer == network.convs[-1] else 1
                 self.outputs[layer.name] = Activation.empty(
-                    (batch, height, width, channels), tier, device, pad, exponent
+                    (batch, height, width, channels), tier, device, launch.pad, exponent
                 )
                 if launch.kernel == "maxpool":
                     shape = (batch, layer.height, layer.width, channels)
                     self.unpooled[layer.name] = Activation.empty(shape, tier, device, 1, exponent)
-                if launch.kernel == "conv3x3" and launch.tile.split_k > 1:
-                    rows, columns = conv3x3.partial_shape(launch)
-                    partial = max(partial, rows * columns)
+                if launch.kernel == "reduce":
+                    partial = max(partial, prod(self._partial_shape(launch)))
             else:
                 if layer.relu:
                     self.outputs[layer.name] = Activation.empty((batch, layer.features_out), tier, device, 0, exponent)
@@ -97,16 +96,12 @@ class Forward:
         if launch.kernel == "stem":
             stem.run(launch, x, self.exponents.get("input", 0), weights, target)
         elif launch.kernel == "conv3x3":
-            rows, columns = conv3x3.partial_shape(launch)
-            partial = self.partial[: rows * columns].view(rows, columns) if launch.tile.split_k > 1 else None
+            partial = self._partial(launch) if launch.tile.split_k > 1 else None
             conv3x3.run(launch, self._input(layer), weights, target, partial)
         elif launch.kernel == "reduce":
-            shares = self._shares(name)
-            rows, columns = conv3x3.partial_shape(shares)
-            partial = self.partial[: rows * columns].view(rows, columns)
-            reduce.run(launch, partial, weights, self.outputs[name], shares.tile.split_k)
+            reduce.run(launch, self._partial(launch), weights, target)
         elif launch.kernel == "maxpool":
-            reduce.run(launch, self.unpooled[name], None, self.outputs[name], 1)
+            reduce.run(launch, self.unpooled[name], weights, self.outputs[name])
         else:
             linear.run(launch, self._input(layer), weights, target, self.partial, self.arrived)
 
@@ -114,5 +109,10 @@ class Forward:
         names = [other.name for other in self.network.layers]
         return self.outputs[names[names.index(layer.name) - 1]]
 
-    def _shares(self, name: str) -> Launch:
-        return next(launch for launch in self.launches if launch.layer == name and launch.kernel == "conv3x3")
+    @staticmethod
+    def _partial_shape(launch: Launch) -> tuple[int, int]:
+        return launch.tile.split_k * share_rows(launch.shape, launch.batch), launch.shape.c_out
+
+    def _partial(self, launch: Launch) -> Tensor:
+        shape = self._partial_shape(launch)
+        return self.partial[: prod(shape)].view(shape)

@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .layout import Activation, Packed, descriptors
-from .numerics import dot, low_half, relu, storage, to_operand
+from .numerics import low_half, relu, storage, to_operand
 from .plan import Launch
 from .signature import Signature, tensordesc
 
@@ -58,16 +58,17 @@ def linear_kernel(
     share = tl.program_id(2)
     acc = tl.zeros((BN, BM), tl.float32)
     cross = acc
+    PRECISION: tl.constexpr = "ieee" if TIER == "fp32" else "tf32"
     STEPS: tl.constexpr = (K + BK - 1) // BK
     SHARE: tl.constexpr = (STEPS + SPLIT_K - 1) // SPLIT_K
     first = share * SHARE
     for step in tl.range(first, tl.minimum(first + SHARE, STEPS), num_stages=STAGES):
         w = w_desc.load([n0, step * BK])
         x = x_desc.load([b0, step * BK])
-        acc = dot(w, x.T, acc, TIER)
+        acc = tl.dot(w, x.T, acc, input_precision=PRECISION)
         if TIER == "fp16x3":
-            cross = dot(w_lo_desc.load([n0, step * BK]), x.T, cross, TIER)
-            cross = dot(w, x_lo_desc.load([b0, step * BK]).T, cross, TIER)
+            cross = tl.dot(w_lo_desc.load([n0, step * BK]), x.T, cross)
+            cross = tl.dot(w, x_lo_desc.load([b0, step * BK]).T, cross)
     if TIER == "fp16x3":
         acc += cross * (1.0 / 2048.0)
 
@@ -117,7 +118,8 @@ def signature(launch: Launch, interpreted: bool) -> Signature:
         K=linear.features_in, N=linear.features_out, BM=tile.bm, BN=tile.bn, BK=tile.bk,
         SPLIT_K=tile.split_k, RELU=linear.relu, STAGES=tile.stages, TIER=tier.name, OUT=out,
     )  # fmt: skip
-    return Signature(linear_kernel, types, constants, tile.warps, tile.stages)
+    integers = {"B": launch.batch}
+    return Signature(linear_kernel, types, integers, constants, tile.warps, tile.stages)
 
 
 def run(

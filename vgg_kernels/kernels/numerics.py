@@ -1,4 +1,4 @@
-"""What the kernels share: a tier's rounding, its matrix product, and a ReLU and a maximum that keep NaN.
+"""What the kernels share: a tier's rounding, and a ReLU and a maximum that keep NaN.
 
 The interpreter of Triton 3.6 to 3.9 multiplies the raw bits of bf16 and fp8 operands and truncates where the
 hardware rounds. Interpreted, those two tiers are therefore carried as fp32 values on the type's own grid, rounded
@@ -69,19 +69,6 @@ def low_half(x, hi):
     """What fp16 left of x, times 2^11, as fp16; zero behind an infinite high half."""
     rest = tl.where(tl.abs(x) < _INF, x - hi.to(tl.float32), 0.0)
     return (rest * LO_SCALE).to(tl.float16)
-
-
-@triton.jit
-def dot(a, b, acc, TIER: tl.constexpr):
-    """acc + a @ b in fp32, on the tensor cores for every tier but fp32."""
-    if _INTERPRETED:  # fp16 to fp32 is exact, and numpy multiplies fp32 at twice the speed
-        a = a.to(tl.float32)
-        b = b.to(tl.float32)
-    if TIER == "fp32":
-        return tl.dot(a, b, acc, input_precision="ieee")
-    if TIER == "tf32":
-        return tl.dot(a, b, acc, input_precision="tf32")
-    return tl.dot(a, b, acc)
 
 
 @triton.jit

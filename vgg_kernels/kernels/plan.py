@@ -4,7 +4,7 @@ Stem, convolutions (a second, reducing launch behind those that split K or canno
 Every quantity here is exact arithmetic on shapes; no time and no measurement enters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from ..floor.hardware import device as find_device
@@ -16,7 +16,7 @@ from .tiles import Tile
 
 STEM_DEPTH = 32  # 27 products of the first layer, padded to the MMA's depth
 STEM_TILE = Tile(bm=128, bn=64, bk=STEM_DEPTH, stages=1, warps=4, swapped=True)
-REDUCE_TILE = Tile(bm=8, bn=128, bk=1, stages=1, warps=4)
+REDUCE_TILE = Tile(bm=16, bn=128, bk=1, stages=1, warps=4)
 MAX_ROWS = 2**31 - 1  # tensor copies address rows by 32-bit coordinates
 
 
@@ -38,6 +38,7 @@ class Launch:
         store_bytes: what one CTA's epilogue writes.
         hbm_read_bytes: bytes of the operands that the launch must read at least once.
         hbm_write_bytes: bytes of the result.
+        pad: 1 where a convolution's output keeps its zero row and column, 0 where the classifier reads it.
     """
 
     layer: str
@@ -53,6 +54,7 @@ class Launch:
     store_bytes: int
     hbm_read_bytes: int
     hbm_write_bytes: int
+    pad: int = 1
 
     @property
     def rate(self) -> str:
@@ -68,6 +70,11 @@ class Launch:
 def activation_bytes(conv: Conv, tier: Tier, batch: int) -> int:
     """Bytes of a convolution's input in the padded layout ``[N, H+1, W+1, C_in]``."""
     return tiles.padded_rows(conv, batch) * conv.c_in * tier.operand_bytes
+
+
+def share_rows(conv: Conv, batch: int) -> int:
+    """Rows of one split-K share's fp32 partials: the padded rows in whole tiles of any size."""
+    return ceil(tiles.padded_rows(conv, batch) / tiles.MAX_BOX) * tiles.MAX_BOX
 
 
 def output_bytes(conv: Conv, tier: Tier, batch: int) -> int:
@@ -90,7 +97,7 @@ def _stem(conv: Conv, tier: Tier, batch: int) -> Launch:
     )  # fmt: skip
 
 
-def _conv(conv: Conv, tier: Tier, device_key: str, batch: int) -> list[Launch]:
+def _conv(conv: Conv, tier: Tier, device_key: str, batch: int, pad: int) -> list[Launch]:
     tile = tiles.choose(conv, tier, device_key, batch)
     pools_here = conv.pooled and tile.box is not None
     second = tile.split_k > 1 or (conv.pooled and not pools_here)
@@ -105,25 +112,27 @@ def _conv(conv: Conv, tier: Tier, device_key: str, batch: int) -> list[Launch]:
         store_bytes=tile.bm * tile.bn * element // (4 if pools_here else 1),
         hbm_read_bytes=activation_bytes(conv, tier, batch) + conv.parameters * tier.operand_bytes,
         hbm_write_bytes=between if second else output_bytes(conv, tier, batch),
+        pad=pad,
     )  # fmt: skip
-    return [main, _reduce(conv, tier, batch, tile, between)] if second else [main]
+    return [main, _reduce(conv, tier, batch, tile.split_k, pad, between)] if second else [main]
 
 
-def _reduce(conv: Conv, tier: Tier, batch: int, producer: Tile, between: int) -> Launch:
-    tile = REDUCE_TILE
+def _reduce(conv: Conv, tier: Tier, batch: int, shares: int, pad: int, between: int) -> Launch:
+    tile = replace(REDUCE_TILE, bn=min(REDUCE_TILE.bn, conv.c_out), split_k=shares)
     _, height, width = conv.output_shape
-    rows = batch * (height + 1) * (width + 1)
-    element = 4 if producer.split_k > 1 else tier.operand_bytes
+    rows = batch * (height + pad) * (width + pad)
+    element = 4 if shares > 1 else tier.operand_bytes
     window = 4 if conv.pooled else 1
     return Launch(
-        conv.name, "reduce" if producer.split_k > 1 else "maxpool", conv, tier, batch, tile,
+        conv.name, "reduce" if shares > 1 else "maxpool", conv, tier, batch, tile,
         ctas=ceil(rows / tile.bm) * ceil(conv.c_out / tile.bn),
         iterations=1,
         flops_per_iteration=0,
-        load_bytes_per_iteration=tile.bm * tile.bn * element * producer.split_k * window,
+        load_bytes_per_iteration=tile.bm * tile.bn * element * shares * window,
         store_bytes=tile.bm * tile.bn * tier.operand_bytes,
         hbm_read_bytes=between,
         hbm_write_bytes=output_bytes(conv, tier, batch),
+        pad=pad,
     )  # fmt: skip
 
 
@@ -168,8 +177,8 @@ def plan(network: Network, tier_name: str, batch: int, device: str = "h100_sxm")
     stem, *convs = network.convs
     launches = [_stem(stem, tier, batch)]
     if stem.pooled:  # vgg11 pools behind its stem
-        launches.append(_reduce(stem, tier, batch, STEM_TILE, launches[0].hbm_write_bytes))
+        launches.append(_reduce(stem, tier, batch, 1, 1, launches[0].hbm_write_bytes))
     for conv in convs:
-        launches += _conv(conv, tier, device, batch)
+        launches += _conv(conv, tier, device, batch, pad=0 if conv is convs[-1] else 1)
     launches += [_linear(linear, tier, device, batch) for linear in network.linears]
     return tuple(launches)

@@ -11,15 +11,13 @@ so the result does not depend on which CTA came first.
 
 from .backend import INTERPRETED  # isort: skip  (before triton)
 
-from math import ceil
-
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from .layout import Activation, Packed
 from .numerics import LO_SCALE, low_half, relu, storage, to_operand
-from .plan import Launch
+from .plan import Launch, share_rows
 from .signature import Signature
 
 
@@ -42,7 +40,7 @@ def reduce_kernel(
     c = tl.program_id(1) * BN + tl.arange(0, BN)
     corner = (n * (H + 1) + y * STEP) * (W + 1) + x * STEP
 
-    best = tl.zeros((BM, BN), tl.int32)  # bits of 0.0: every value below is a relu's
+    best = tl.full((BM, BN), -float("inf"), tl.float32)
     for i in tl.static_range(STEP * STEP):
         source = corner + i // 2 * (W + 1) + i % 2
         value = tl.zeros((BM, BN), tl.float32)
@@ -53,8 +51,8 @@ def reduce_kernel(
                 value += tl.load(x_lo_ptr + at, mask=inside[:, None], other=0.0).to(tl.float32) * (1.0 / LO_SCALE)
         if AFFINE:
             value = value * tl.load(alpha_ptr + c)[None, :] + tl.load(beta_ptr + c)[None, :]
-        best = tl.maximum(best, relu(value).to(tl.int32, bitcast=True))
-    out = tl.where(inside[:, None], best.to(tl.float32, bitcast=True), 0.0)
+        best = tl.maximum(best, value, propagate_nan=tl.PropagateNan.ALL)
+    out = tl.where(inside[:, None], relu(best), 0.0)
 
     at = p.to(tl.int64)[:, None] * C + c[None, :]
     exists = (n < N)[:, None]  # the padding is written too, as zeros
@@ -64,7 +62,7 @@ def reduce_kernel(
         tl.store(y_lo_ptr + at, low_half(out, hi), mask=exists)
 
 
-def signature(launch: Launch, shares: int, pad: int, interpreted: bool) -> Signature:
+def signature(launch: Launch, interpreted: bool) -> Signature:
     """Argument types and constants of the launch, as the compiler takes them."""
     conv, tile, tier = launch.shape, launch.tile, launch.tier
     _, out = storage(tier, interpreted)
@@ -76,19 +74,19 @@ def signature(launch: Launch, shares: int, pad: int, interpreted: bool) -> Signa
         "y_ptr": plane, "y_lo_ptr": plane if two else None, "N": "i32", "ROWS": "i32",
     }  # fmt: skip
     constants = dict(
-        C=conv.c_out, H=conv.height, W=conv.width, PAD=pad, POOL=conv.pooled, SHARES=shares, AFFINE=affine,
-        BM=tile.bm, BN=min(tile.bn, conv.c_out), TIER=tier.name, OUT=out,
+        C=conv.c_out, H=conv.height, W=conv.width, PAD=launch.pad, POOL=conv.pooled, SHARES=tile.split_k, AFFINE=affine,
+        BM=tile.bm, BN=tile.bn, TIER=tier.name, OUT=out,
     )  # fmt: skip
-    return Signature(reduce_kernel, types, constants, tile.warps, tile.stages)
+    integers = {"N": launch.batch, "ROWS": share_rows(conv, launch.batch)}
+    return Signature(reduce_kernel, types, integers, constants, tile.warps, tile.stages)
 
 
-def run(launch: Launch, x: Activation | Tensor, weights: Packed | None, y: Activation, shares: int) -> None:
+def run(launch: Launch, x: Activation | Tensor, weights: Packed, y: Activation) -> None:
     """Run the launch: from a split convolution's fp32 partials, or from an activation to be pooled, into ``y``."""
     if isinstance(x, Tensor):
-        source, affine, rows = [x, None], [weights.alpha, weights.beta], len(x) // shares
+        source, affine = [x, None], [weights.alpha, weights.beta]
     else:
-        source, affine, rows = [*x.planes, None], [None, None], 0
-    spec = signature(launch, shares, y.pad, INTERPRETED)
-    n, height, width, _ = y.planes[0].shape
-    grid = (ceil(n * height * width / launch.tile.bm), launch.shape.c_out // spec.constants["BN"])
-    spec.run(grid, *source[:2], *affine, *[*y.planes, None][:2], launch.batch, rows)
+        source, affine = [*x.planes, None], [None, None]
+    grid = (launch.ctas // (launch.shape.c_out // launch.tile.bn), launch.shape.c_out // launch.tile.bn)
+    rows = share_rows(launch.shape, launch.batch)
+    signature(launch, INTERPRETED).run(grid, *source[:2], *affine, *[*y.planes, None][:2], launch.batch, rows)

@@ -13,6 +13,7 @@ class Signature:
     Attributes:
         kernel: the jitted function.
         types: run-time arguments in order, as Triton's type strings; None for an argument that is absent.
+        integers: values of the run-time integers for contiguous images, on which Triton specialises.
         constants: compile-time arguments.
         warps: warps of one CTA.
         stages: depth of the copy pipeline.
@@ -20,6 +21,7 @@ class Signature:
 
     kernel: Any
     types: dict[str, str | None]
+    integers: dict[str, int]
     constants: dict[str, Any]
     warps: int
     stages: int

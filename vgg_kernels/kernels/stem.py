@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .layout import Activation, Packed, descriptors
-from .numerics import dot, low_half, relu, storage, to_operand
+from .numerics import low_half, relu, storage, to_operand
 from .plan import STEM_DEPTH, Launch
 from .signature import Signature, tensordesc
 
@@ -45,11 +45,11 @@ def stem_kernel(
     o = o0 + tl.arange(0, BN)
     w = tl.load(w_ptr + o[:, None] * BK + k[None, :])
     hi = to_operand(pixels, TIER, OUT)
-    acc = dot(w, hi, tl.zeros((BN, BM), tl.float32), TIER)
+    PRECISION: tl.constexpr = "ieee" if TIER == "fp32" else "tf32"
+    acc = tl.dot(w, hi, input_precision=PRECISION)
     if TIER == "fp16x3":
         w_lo = tl.load(w_lo_ptr + o[:, None] * BK + k[None, :])
-        cross = dot(w_lo, hi, tl.zeros((BN, BM), tl.float32), TIER)
-        cross = dot(w, low_half(pixels, hi), cross, TIER)
+        cross = tl.dot(w, low_half(pixels, hi), tl.dot(w_lo, hi))
         acc += cross * (1.0 / 2048.0)
 
     out = relu(acc * tl.load(alpha_ptr + o)[:, None] + tl.load(beta_ptr + o)[:, None])
@@ -74,7 +74,14 @@ def signature(launch: Launch, interpreted: bool) -> Signature:
     constants = dict(
         H=conv.height, W=conv.width, BM=tile.bm, BN=tile.bn, BK=STEM_DEPTH, TIER=tier.name, OUT=out,
     )  # fmt: skip
-    return Signature(stem_kernel, types, constants, tile.warps, tile.stages)
+    integers = {
+        "N": launch.batch,
+        "stride_n": 3 * conv.height * conv.width,
+        "stride_c": conv.height * conv.width,
+        "stride_y": conv.width,
+        "stride_x": 1,
+    }
+    return Signature(stem_kernel, types, integers, constants, tile.warps, tile.stages)
 
 
 def run(launch: Launch, x: Tensor, exponent: int, weights: Packed, y: Activation) -> None:

@@ -145,26 +145,35 @@ def _boxes(conv: Conv, bm: int, batch: int) -> Iterator[tuple[int, int, int]]:
                 yield images, rows, columns
 
 
+# (bm, bn, warps, stages, swapped); swapped tiles may be boxes, the others are flat. Without tensor cores registers
+# hold both operands, and fp16x3 holds two accumulators, so those tiles are smaller.
+_FMA_SHAPES = ((128, 64, 4, 3, True), (128, 64, 4, 3, False), (128, 128, 8, 3, True), (128, 128, 8, 3, False))
+_SPLIT_SHAPES = ((128, 128, 8, 3, False), (128, 128, 8, 3, True), (128, 64, 4, 2, True), (128, 64, 4, 3, True))
+_MMA_SHAPES = (
+    (128, 256, 8, 4, False),
+    (256, 128, 8, 4, False),
+    (128, 128, 8, 3, False),
+    (256, 128, 8, 4, True),
+    (128, 256, 8, 4, True),
+    (128, 128, 8, 3, True),
+    (256, 64, 4, 2, True),
+    (256, 64, 8, 2, True),
+    (256, 64, 4, 4, True),
+    (128, 64, 4, 4, True),
+)
+SPLITS = (1, 2, 3, 4, 6)
+SPLIT_BELOW = 32  # image sides that leave too few tiles for the SMs
+
+
 def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
-    row_bytes = 128  # one row of a tile fills the widest shared-memory swizzle
     operand = tier.operand_bytes // (2 if tier.products > 1 else 1)
-    if tier.name == "fp32":  # no tensor cores: registers hold both operands, so tiles stay small
-        shapes = [(64, 64, 4, 3, False), (128, 64, 4, 3, False), (128, 64, 8, 3, False)]
-        bk = 16
-    elif tier.products > 1:  # two accumulators
-        shapes = [(128, 128, 8, 3, False), (64, 128, 4, 3, False), (128, 64, 4, 2, True), (128, 64, 4, 3, True)]
-        bk = row_bytes // operand
-    else:
-        shapes = [(128, 256, 8, 4, False), (256, 128, 8, 4, False), (128, 128, 8, 3, False), (128, 128, 4, 3, False)]
-        shapes += [(256, 64, 4, 2, True), (256, 64, 8, 2, True), (128, 64, 4, 4, True), (256, 64, 4, 4, True)]
-        bk = row_bytes // operand
-    bk = min(bk, conv.c_in)
+    shapes = _FMA_SHAPES if tier.rate == "fp32" else _SPLIT_SHAPES if tier.products > 1 else _MMA_SHAPES
+    bk = min(128 // operand, conv.c_in)  # one row of a tile fills the widest shared-memory swizzle, 128 bytes
     for bm, bn, warps, stages, swapped in shapes:
-        if conv.c_out % bn or (swapped and conv.c_out != bn):
+        if conv.c_out % bn:
             continue
-        for box in (None, *_boxes(conv, bm, batch)):
-            splits = (1,) if box or conv.height > 32 else (1, 2, 3, 4, 6)
-            for split_k in splits:
+        for box in (None, *_boxes(conv, bm, batch)) if swapped else (None,):
+            for split_k in SPLITS if box is None and conv.height < SPLIT_BELOW else (1,):
                 if split_k <= TAPS * conv.c_in // bk:
                     yield Tile(bm, bn, bk, stages, warps, box, swapped, split_k)
 
@@ -172,8 +181,8 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
 def _linear_candidates(linear: Linear, tier: Tier, batch: int) -> Iterator[Tile]:
     columns = next(c for c in (16, 32, 64, 128) if c >= min(batch, 128))
     operand = tier.operand_bytes // (2 if tier.products > 1 else 1)
-    bk = 32 if tier.name == "fp32" else 128 // operand
-    for bn, warps, stages in ((128, 4, 6), (64, 4, 6)):
+    bk = 256 // operand if operand < 4 else 64
+    for bn, warps, stages in ((128, 4, 5), (64, 4, 8)):
         for split_k in (1, 2, 4, 8, 16):
             if split_k <= linear.features_in // bk:
                 yield Tile(columns, bn, bk, stages, warps, None, True, split_k)
