@@ -73,7 +73,7 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
     from ..evidence.bench import TorchBench
     from ..evidence.measure import DeviceLost, OutputLost
     from ..evidence.watchdog import STUCK
-    from .progress import Steps
+    from .steps import Steps
 
     try:
         bench = TorchBench()

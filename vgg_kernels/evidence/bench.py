@@ -124,7 +124,7 @@ class TorchBench:
         if self.kind == "cuda":
             return None
         forward_s = self.network.flops(batch or 1) / (40e9 * torch.get_num_threads())
-        compiling = 30.0 if variant and variant.family == "inductor" else 0.0
+        compiling = {"layers": 90.0}.get(part, 30.0) if variant and variant.family == "inductor" else 0.0
         forwards = {"time": 9, "layers": 8, "profile": 4}.get(part, 0)
         return {"verify": 20.0, "ceilings": 5.0}.get(part, compiling + max(forwards * forward_s, 1.0))
 

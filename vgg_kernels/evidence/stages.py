@@ -79,6 +79,4 @@ def stages(module: Reference, tier: str, batch: int) -> Iterator[Stage]:
     images = torch.zeros(batch, *network.convs[0].input_shape, device=next(module.parameters()).device)
     model(images)  # packs the weights, and compiles
     for layer in network.layers:
-        stage = Stage(model, images, layer.name)
-        stage.feed()
-        yield stage
+        yield Stage(model, images, layer.name)

@@ -1,0 +1,125 @@
+"""The command: what it refuses, what it prints, and its exit status. The bench is this CPU with a small network."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from vgg_kernels.cli import measure
+from vgg_kernels.evidence import bench as bench_module
+from vgg_kernels.evidence import supervisor
+from vgg_kernels.evidence.ledger import read_runs
+from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.network import network
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The worker measures a small network and does not tie itself to the test process's parent."""
+    made = bench_module.TorchBench
+    monkeypatch.setattr(bench_module, "TorchBench", lambda: made("cpu", table=network("vgg11", image=32, classes=10)))
+    monkeypatch.setattr(supervisor, "die_with_parent", lambda: None)
+
+
+def work(out, *, budget=60.0, only=("eager",), batch=(1,), json=False):
+    return measure._worker(out, budget, only, batch, json)
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_budget_that_is_no_number_of_seconds_is_refused(tmp_path, budget):
+    with pytest.raises(ValueError, match="budget"):
+        measure.command(out=tmp_path, budget=budget)
+
+
+@pytest.mark.parametrize("batch", [[0], [10, -1]])
+def test_an_empty_batch_is_refused(tmp_path, batch):
+    with pytest.raises(ValueError, match="at least 1"):
+        measure.command(out=tmp_path, batch=batch)
+
+
+def test_an_unknown_only_is_refused_with_what_is_known(small, tmp_path):
+    with pytest.raises(UnknownName, match="eager.*inductor"):  # noqa: RUF043
+        work(tmp_path, only=("eagre",))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_prints_a_table_and_says_what_a_gpu_would_add(small, tmp_path, capsys):
+    assert work(tmp_path) == 0
+    shown = capsys.readouterr()
+    assert "eager" in shown.out
+    assert "median" in shown.out
+    assert "time/eager/1" in shown.err
+    assert "No NVIDIA GPU" in shown.err
+    assert len(read_runs(tmp_path).samples) > 0
+
+
+def test_json_is_one_document_and_nothing_else(small, tmp_path, capsys):
+    assert work(tmp_path, json=True) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["evidence"] == "measured"
+    assert document["steps"]["time/eager/1"] == "done"
+    [row] = document["rows"]
+    assert row["vs_eager"] == 1.0
+    assert row["vs_inductor"] is None
+    assert document["sealed"] is True
+
+
+def test_a_budget_too_small_says_so_and_fails(small, tmp_path, capsys):
+    assert work(tmp_path, budget=0.01) == 1
+    assert "too small" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_says_so_and_fails(small, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert work(tmp_path / "file" / "runs") == 1
+    assert "file" in capsys.readouterr().err
+
+
+def test_a_gpu_that_does_not_answer_is_said_not_shown_as_a_traceback(monkeypatch, tmp_path, capsys):
+    def broken():
+        raise RuntimeError("CUDA error: device unavailable\nlong story")
+
+    monkeypatch.setattr(bench_module, "TorchBench", broken)
+    monkeypatch.setattr(supervisor, "die_with_parent", lambda: None)
+    assert work(tmp_path) == 1
+    assert "device unavailable" in capsys.readouterr().err
+
+
+def test_the_command_hands_its_options_to_a_worker(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(supervisor, "supervise", lambda arguments, tell: seen.extend(arguments) or 0)
+    with pytest.raises(SystemExit) as end:
+        measure.command(out=tmp_path, budget=120.0, only=["eager", "time"], batch=[1, 10], json=True)
+    assert end.value.code == 0
+    assert seen[0] == "measure"
+    assert seen.count("--only") == 2
+    assert seen.count("--batch") == 2
+    assert "--json" in seen
+    assert str(tmp_path) in seen
+
+
+def test_without_a_study_beside_the_package_a_folder_is_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("VGG_STUDY_ROOT", str(tmp_path))
+    with pytest.raises(ValueError, match="--out"):
+        measure._default_folder()
+    (tmp_path / "data").mkdir()
+    assert measure._default_folder() == tmp_path / "data" / "local"
+
+
+BARE = """
+import sys
+for name in ("pydantic pandera skimage jupyterlab nbclient nbformat matplotlib rfc8785 jsonschema").split():
+    sys.modules[name] = None  # importing it fails from here on
+from vgg_kernels.__main__ import build
+from vgg_kernels.evidence.scaling import measure_here
+from vgg_kernels.workload.network import network
+build()
+print(measure_here(sys.argv[1], 60.0, ("time", "eager"), (1,), network("vgg11", image=32, classes=10))["samples"])
+"""
+
+
+def test_it_measures_where_the_studys_other_libraries_are_missing(tmp_path):
+    done = subprocess.run([sys.executable, "-c", BARE, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0

@@ -1,0 +1,96 @@
+"""The real bench, on this CPU and a small network; on a GPU the same with its timers."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from vgg_kernels.evidence.bench import TorchBench
+from vgg_kernels.evidence.variants import CPU_VARIANTS, GPU_VARIANTS
+from vgg_kernels.workload.network import network
+
+TABLE = network("vgg11", image=32, classes=10)
+EAGER, INDUCTOR = CPU_VARIANTS[:2]
+
+
+def never(*_):
+    return False
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return TorchBench("cpu", table=TABLE)
+
+
+def test_eager_is_timed_checked_and_watched(bench):
+    [timing] = bench.time(EAGER, 2, never)
+    assert (timing.layer, timing.timer, timing.cache) == ("network", "host", "warm")
+    assert len(timing.times_ms) >= 5
+    assert all(0.1 < t < 10_000 for t in timing.times_ms)
+    assert timing.check.passed
+    assert "load_average" in timing.telemetry
+
+
+def test_what_is_already_there_is_not_timed_again(bench):
+    assert list(bench.time(EAGER, 2, lambda timer, cache: (timer, cache) == ("host", "warm"))) == []
+    assert list(bench.layers(EAGER, 2, lambda *_: True)) == []
+
+
+def test_a_variant_that_remembers_its_first_answer_is_caught(bench, monkeypatch):
+    from vgg_kernels.evidence import variants
+
+    def remembering(variant, module):
+        answer = {}
+        return lambda x: answer.setdefault("first", module(x))
+
+    monkeypatch.setattr(variants, "build", remembering)
+    [timing] = bench.time(EAGER, 2, never)
+    assert not timing.check.passed
+
+
+def test_every_layer_is_timed_by_itself(bench):
+    timings = list(bench.layers(EAGER, 1, never))
+    assert [t.layer for t in timings] == [layer.name for layer in TABLE.layers]
+    assert all(t.check.passed for t in timings)
+
+
+def test_a_profile_is_of_one_forward(bench):
+    rows = bench.profile(EAGER, 1)
+    assert next(r for r in rows if r["kernel"] == "aten::conv2d")["calls"] == len(TABLE.convs)
+    assert next(r for r in rows if r["kernel"] == "aten::addmm")["calls"] == len(TABLE.linears)
+
+
+def test_a_cpu_gates_a_small_network_and_says_where():
+    asked = []
+
+    def gate(build, table, tier, **options):
+        asked.append((table.name, table.image, tier, options["device"]))
+        return SimpleNamespace(passed=True, document=lambda: {"passed": True})
+
+    found = TorchBench("cpu", table=TABLE, gate=gate).verify("bf16")
+    assert asked == [("vgg11", 32, "bf16", "cpu")]
+    assert found["passed"] is True
+    assert "interpreter" in found["where"]
+
+
+def test_it_answers_and_lets_go(bench):
+    bench.release()
+    assert bench.usable()
+
+
+def test_a_cpus_steps_are_guessed_from_their_operations(bench):
+    full = TorchBench("cpu")
+    assert full.guess("time", EAGER, 10) > 5 * full.guess("time", EAGER, 1)
+    assert full.guess("time", INDUCTOR, 1) > full.guess("time", EAGER, 1) + 10
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", [v for v in GPU_VARIANTS if not v.mode], ids=lambda v: v.name)
+def test_on_a_gpu_every_timer_times_what_was_computed(variant):
+    bench = TorchBench("cuda", table=network("vgg11", classes=10))
+    timings = list(bench.time(variant, 4, never))
+    assert len(timings) == 6
+    assert all(t.check.passed for t in timings), [str(t.check) for t in timings]
+    assert all(t.check.passed for t in bench.layers(variant, 4, never))
+    assert bench.profile(variant, 4)
+    torch.cuda.empty_cache()
