@@ -1,6 +1,5 @@
 """``mutants``: which check finds which wrong network."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from .output import Json, print_json, print_table
 from .progress import progress_bar
+from .recording import record
 
 
 def command(
@@ -30,7 +30,7 @@ def command(
         matrix = kill_matrix(subject, seed=seed, names=only, progress=update)
     document = matrix.document()
     if out:
-        out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+        record(out, document)
     if as_json:
         print_json(document)
     else:

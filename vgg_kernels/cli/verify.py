@@ -1,6 +1,5 @@
 """``verify``: does a candidate compute the network, in the arithmetic that it claims?"""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from .output import Json, print_json, print_table
 from .progress import progress_bar
+from .recording import record
 
 
 def command(
@@ -44,7 +44,7 @@ def command(
             progress=lambda title: lambda done, total, text: update(done, total, f"{title}: {text}"),
         )
     if out:
-        out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+        record(out, document)
     if as_json:
         print_json(document)
     else:

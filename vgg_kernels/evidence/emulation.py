@@ -38,7 +38,9 @@ def round_fp8(x: Tensor) -> Tensor:
 def round_fp8_weight(weight: Tensor) -> Tensor:
     """e4m3 with one exact power-of-two scale per output channel, chosen so that the largest weight just fits."""
     largest = weight.abs().amax(dim=tuple(range(1, weight.dim())), keepdim=True)
-    scale = torch.exp2(torch.floor(torch.log2(FP8_LARGEST / largest.clamp_min(torch.finfo(torch.float32).tiny))))
+    scale = torch.exp2(
+        torch.floor(torch.log2(FP8_LARGEST / largest.clamp_min(2.0**-100)))
+    )  # a zero channel has one too
     return round_fp8(weight * scale) / scale
 
 

@@ -209,9 +209,9 @@ class _Author:
             )
             loud = min(LOUD, _power_of_two(self.tier.largest / SAFE / largest))
             return x * torch.exp2(torch.linspace(log2(loud), log2(QUIET), batch)).view(-1, 1, 1, 1)
-        if kind == "extremes":  # the loudest, a pixel in the corner, the faintest
+        if kind == "extremes":  # the loudest, all of one_hot's pixels in one image, the faintest
             x = self.images(model, "range", batch, seed)
-            x[1:2] = self.images(model, "one-hot", 1, seed)
+            x[1:2] = self.images(model, "one-hot", 9, seed).sum(0)
             return x
         return draw(self.network, batch, kind, seed)
 

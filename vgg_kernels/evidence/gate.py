@@ -123,7 +123,10 @@ def merge(verdicts: list[Verdict], subject: Network, device: torch.device | str,
         "passed": all(verdict.passed for verdict in verdicts),
         "arithmetic": arithmetic,
         "relative_error": error if error is not None and error < float("inf") else None,
-        "deterministic": next((v.deterministic for v in verdicts if v.deterministic is not None), None),
+        **{
+            key: next((d[key] for d in documents if d[key] is not None), None)
+            for key in ("deterministic", "kernelbench_accepts")
+        },
         "parts": [
             {key: document[key] for key in ("network", "image", "effort", "seed", "passed")} for document in documents
         ],

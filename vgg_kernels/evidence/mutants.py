@@ -34,7 +34,6 @@ class Mutant(Emulation):
 
     def __init__(self, reference: Reference):
         super().__init__(reference, self.arithmetic or self.claims)
-        self.source = reference
 
     def at(self, layer: Layer, where: str) -> bool:
         """True for the one layer that is wrong: "first", "middle" (a convolution) or "last" of the convolutions."""
@@ -367,12 +366,12 @@ class CrossProductMissing(Mutant):
 
 
 class FP16Accumulation(Mutant):
-    """accumulates in fp16, 32 products at a time"""
+    """accumulates in fp16, nine products at a time"""
 
     def multiply(self, layer, x, weight):
         total = None
-        x = x if isinstance(layer, Conv) else x.flatten(1)
-        for a, w in zip(x.split(32, dim=1), weight.split(32, dim=1), strict=True):
+        x, depth = (x, 1) if isinstance(layer, Conv) else (x.flatten(1), 9)
+        for a, w in zip(x.split(depth, dim=1), weight.split(depth, dim=1), strict=True):
             part = super().multiply(layer, a, w)
             total = (part if total is None else total + part).half().float()
         return total
