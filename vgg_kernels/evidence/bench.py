@@ -120,13 +120,14 @@ class TorchBench:
         return self._found
 
     def guess(self, part: str, variant: Variant | None, batch: int | None) -> float | None:
-        """On a CPU, from the operations at a modest rate for each core; on a GPU the table's figures stand."""
+        """On a CPU, from the operations at a modest rate for each core that is free; on a GPU the table stands."""
         if self.kind == "cuda":
             return None
-        forward_s = self.network.flops(batch or 1) / (40e9 * torch.get_num_threads())
-        compiling = {"layers": 90.0}.get(part, 30.0) if variant and variant.family == "inductor" else 0.0
+        crowd = max(1.0, provenance.load_average()[0] / torch.get_num_threads())
+        forward_s = crowd * self.network.flops(batch or 1) / (40e9 * torch.get_num_threads())
+        compiling = crowd * {"layers": 90.0}.get(part, 30.0) if variant and variant.family == "inductor" else 0.0
         forwards = {"time": 9, "layers": 8, "profile": 4}.get(part, 0)
-        return {"verify": 20.0, "ceilings": 5.0}.get(part, compiling + max(forwards * forward_s, 1.0))
+        return {"verify": 20.0 * crowd, "ceilings": 5.0 * crowd}.get(part, compiling + max(forwards * forward_s, 1.0))
 
     @property
     def module(self) -> Reference:

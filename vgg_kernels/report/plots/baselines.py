@@ -1,0 +1,88 @@
+"""Figures of the baselines: where a forward's time goes by kernel and by layer, one panel a device."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from ..baselines import ORDER
+
+COLOURS = dict(zip(ORDER, ("#CC79A7", "#009E73", "#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#555555"), strict=True))
+HATCHES = dict(zip(ORDER, ("xx", "..", "//", "", "\\\\", "--", "oo"), strict=True))
+LABELLED = 0.05  # shares from here on are written into their bar
+GREY = "#555555"
+
+
+def composition(rows: pd.DataFrame) -> Figure:
+    """What one forward's kernels are for: a bar a variant, a panel a device; from ``baselines.by_purpose``."""
+    devices = list(dict.fromkeys(rows["device"]))
+    fig, axes = plt.subplots(len(devices), 1, figsize=(8.0, 0.9 + 1.9 * len(devices)), squeeze=False)
+    for ax, device in zip(axes[:, 0], devices, strict=True):
+        here = rows[rows["device"] == device]
+        for place, (_, bars) in enumerate(here.groupby("variant", sort=True)):
+            left = 0.0
+            for row in bars.itertuples():
+                ms, colour = row.time_us / 1000, COLOURS[row.purpose]
+                ax.barh(place, ms, left=left, height=0.62, facecolor=to_rgba(colour, 0.3), edgecolor=colour,
+                        hatch=HATCHES[row.purpose], linewidth=1.4)  # fmt: skip
+                if row.share >= LABELLED:
+                    ax.text(left + ms / 2, place, f"{row.share:.0%}", ha="center", va="center",
+                            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2})  # fmt: skip
+                left += ms
+        ax.set_yticks(range(here["variant"].nunique()), sorted(set(here["variant"])))
+        ax.invert_yaxis()
+        ax.set_xlabel("time in kernels, ms a forward")
+        ax.grid(axis="y", visible=False)
+        ax.set_title(f"{here['device_name'].iloc[0]}, batch {here['batch'].iloc[0]}: measured profile")
+    shown = [name for name in ORDER if (rows.groupby("purpose")["share"].max().get(name, 0) >= 0.001)]
+    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=to_rgba(COLOURS[n], 0.3), edgecolor=COLOURS[n], hatch=HATCHES[n])
+               for n in shown]  # fmt: skip
+    fig.legend(handles, shown, loc="outside lower center", ncols=min(len(shown), 6))
+    return fig
+
+
+def layers(rows: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
+    """Each layer by itself: its time, and the rate at which it does its operations; from ``baselines.layer_times``.
+
+    Args:
+        rows: of one device and batch.
+        ceilings: ``baselines.ceilings``; the device's own fp32 matrix product is drawn where it was measured.
+    """
+    fig, (above, below) = plt.subplots(2, 1, figsize=(8.0, 5.0), sharex=True, height_ratios=(1.2, 1))
+    places = range(len(rows))
+    above.bar(places, rows["time_ms"], width=0.72, facecolor="white", edgecolor=COLOURS["convolution"], linewidth=1.8)
+    above.set_ylabel("median time, ms")
+    first = rows.iloc[0]
+    above.set_title(f"eager, layer by layer: {first['device_name']}, batch {first['batch']}, measured")
+    below.plot(places, rows["gflop_per_s"], linestyle="", marker="o", fillstyle="none", markeredgewidth=1.8,
+               color=COLOURS["convolution"])  # fmt: skip
+    mine = ceilings[(ceilings["device"] == first["device"]) & (ceilings["quantity"] == "matmul_fp32")]
+    for value in mine["value"] / 1e9:
+        below.axhline(value, color=GREY, linestyle="-", linewidth=1.0)
+        below.text(len(rows) - 0.5, value * 1.03, "large fp32 product, same run", color=GREY, ha="right", va="bottom")
+    top = max([rows["gflop_per_s"].max(), *(mine["value"] / 1e9)])
+    below.set_ylim(0, 1.25 * top)
+    below.set_ylabel("GFLOP/s")
+    below.set_xticks(places, rows["layer"], rotation=60, ha="right", rotation_mode="anchor")
+    below.grid(axis="x", visible=False)
+    above.grid(axis="x", visible=False)
+    return fig
+
+
+def timers(rows: pd.DataFrame) -> Figure:
+    """Each timer's median over the public protocol's, one line a variant, one panel a device; ``timer_ratios``."""
+    devices = list(dict.fromkeys(rows["device"]))
+    fig, axes = plt.subplots(1, len(devices), figsize=(8.0, 3.6), squeeze=False, sharey=True)
+    for ax, device in zip(axes[0], devices, strict=True):
+        here = rows[rows["device"] == device]
+        here = here[here["batch"] == (10 if 10 in set(here["batch"]) else here["batch"].iloc[0])]
+        names = list(dict.fromkeys(here["timer"] + "\n" + here["cache"]))
+        for marker, (variant, points) in zip("osD^vP*X<>hdp1234", here.groupby("variant"), strict=False):
+            at = [names.index(f"{p.timer}\n{p.cache}") for p in points.itertuples()]
+            ax.plot(at, points["ratio"], linestyle="", marker=marker, fillstyle="none", label=variant)
+        ax.axhline(1.0, color=GREY, linewidth=0.8)
+        ax.set_xticks(range(len(names)), names)
+        ax.set_title(f"{here['device_name'].iloc[0]}, batch {here['batch'].iloc[0]}, measured")
+    axes[0, 0].set_ylabel("median over the public protocol's")
+    fig.legend(loc="outside lower center", ncols=3)
+    return fig
