@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from vgg_kernels.predict.baselines import BASELINES, CAUSES, LAUNCHES, by_cause, eager, inductor, ours, waterfall
+from vgg_kernels.predict.constants import constant, hbm_us
 from vgg_kernels.predict.timemodel import predict
 from vgg_kernels.workload.network import network
 
@@ -44,15 +45,8 @@ def test_the_waterfall_arrives_where_each_way_of_running_is():
 
 def test_eager_makes_the_passes_that_its_operators_make():
     kernels = [k for k in eager(VGG, "h100_sxm", 1) if k.layer == "conv5_4"]
-    assert [k.cause for k in kernels] == [
-        "products",
-        "layout",
-        "layout",
-        "layout",
-        "bias and ReLU",
-        "bias and ReLU",
-        "pool",
-    ]
+    passes = ["layout", "layout", "products", "layout", "bias and ReLU", "bias and ReLU", "pool"]
+    assert [k.cause for k in kernels] == passes
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values())
@@ -61,3 +55,12 @@ def test_no_images_no_baseline(baseline):
         baseline(VGG, "h100_sxm", 0)
     with pytest.raises(ValueError, match="h100_pcie"):
         baseline(VGG, "a100", 1)
+
+
+def test_a_pass_over_what_fits_l2_reads_nothing_from_memory():
+    def bias_us(layer):
+        return next(k.time_us for k in eager(VGG, "h100_sxm", 10) if (k.layer, k.cause) == (layer, "bias and ReLU"))
+
+    written = {name: 4 * 10 * VGG.layer(name).c_out * VGG.layer(name).height ** 2 for name in ("conv1_2", "conv5_4")}
+    assert bias_us("conv1_2") == pytest.approx(constant("launch_us") + hbm_us("h100_sxm", *[written["conv1_2"]] * 2))
+    assert bias_us("conv5_4") == pytest.approx(constant("launch_us") + hbm_us("h100_sxm", 0, written["conv5_4"]))

@@ -2,7 +2,8 @@
 
 Both multiply in tf32 through cuDNN (kernels for channels-last data) and run the classifier in fp32; they differ in
 the passes over memory around the products. Which passes run is PyTorch 2.5's documented behaviour, stated below; the
-rates are the time model's constants. Everything here is modelled.
+rates are the time model's constants; a pass finds what the kernel before it wrote in L2 where that fits, as in the
+time model. Everything here is modelled.
 
 eager     per convolution: turn the input and the filters to channels-last, multiply, turn the result back, add the
           bias, ReLU, and a pool that also writes 64-bit indices.
@@ -19,6 +20,7 @@ from ..workload.network import Conv, Linear, Network
 from .constants import constant
 from .published import Convolution, convolution_us, pass_us
 from .timemodel import predict
+from .work import fits_l2
 
 INDEX_BYTES = 8  # max_pool2d_with_indices returns 64-bit indices in eager mode
 CAUSES = ("products", "layout", "bias and ReLU", "pool", "classifier")
@@ -44,6 +46,20 @@ def _classifier(linear: Linear, batch: int, device: Device) -> Kernel:
     return Kernel(linear.name, "classifier", pass_us(device, read, 4 * batch * linear.features_out))
 
 
+def _pass(conv: Conv, cause: str, device: Device, size: float, written: float) -> Kernel:
+    """A pass over what the kernel before it wrote."""
+    return Kernel(conv.name, cause, pass_us(device, 0 if fits_l2(size, device) else size, written))
+
+
+def _filters(conv: Conv, shape: Convolution, device: Device) -> Kernel:
+    """Turning a layer's filters to channels-last: they come from HBM."""
+    return Kernel(conv.name, "layout", pass_us(device, shape.weight_bytes, shape.weight_bytes))
+
+
+def _products(conv: Conv, shape: Convolution, device: Device) -> Kernel:
+    return Kernel(conv.name, "products", convolution_us(shape, device).time_us)
+
+
 def eager(network: Network, device: str, batch: int) -> list[Kernel]:
     """Kernels of eager PyTorch, NCHW fp32 in and out of every operator.
 
@@ -56,17 +72,16 @@ def eager(network: Network, device: str, batch: int) -> list[Kernel]:
     for conv in network.convs:
         shape = _shape(conv, batch)
         size = shape.output_bytes
-        passes: list[tuple[str, float, float]] = [
-            ("layout", shape.input_bytes, shape.input_bytes),
-            ("layout", shape.weight_bytes, shape.weight_bytes),
-            ("layout", size, size),
-            ("bias and ReLU", size, size),  # the bias
-            ("bias and ReLU", size, size),  # the ReLU
+        kernels += [
+            _pass(conv, "layout", card, shape.input_bytes, shape.input_bytes),
+            _filters(conv, shape, card),
+            _products(conv, shape, card),
+            _pass(conv, "layout", card, size, size),
+            _pass(conv, "bias and ReLU", card, size, size),  # the bias
+            _pass(conv, "bias and ReLU", card, size, size),  # the ReLU
         ]
         if conv.pooled:
-            passes.append(("pool", size, size / 4 + INDEX_BYTES * size / 4 / 4))
-        kernels.append(Kernel(conv.name, "products", convolution_us(shape, card).time_us))
-        kernels += [Kernel(conv.name, cause, pass_us(card, read, write)) for cause, read, write in passes]
+            kernels.append(_pass(conv, "pool", card, size, size / 4 + INDEX_BYTES * size / 4 / 4))
     return kernels + [_classifier(linear, batch, card) for linear in network.linears]
 
 
@@ -78,14 +93,13 @@ def inductor(network: Network, device: str, batch: int) -> list[Kernel]:
     for conv in network.convs:
         shape = _shape(conv, batch)
         size = shape.output_bytes
-        passes: list[tuple[str, float, float]] = [
-            ("layout", shape.weight_bytes, shape.weight_bytes),
-            ("bias and ReLU", size, size),
+        kernels += [
+            _filters(conv, shape, card),
+            _products(conv, shape, card),
+            _pass(conv, "bias and ReLU", card, size, size),
         ]
         if conv.pooled:
-            passes.append(("pool", size, size / 4))
-        kernels.append(Kernel(conv.name, "products", convolution_us(shape, card).time_us))
-        kernels += [Kernel(conv.name, cause, pass_us(card, read, write)) for cause, read, write in passes]
+            kernels.append(_pass(conv, "pool", card, size, size / 4))
     return kernels + [_classifier(linear, batch, card) for linear in network.linears]
 
 

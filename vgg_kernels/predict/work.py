@@ -79,6 +79,7 @@ def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -
         m, n = (tile.bn, tile.bm) if tile.swapped else (tile.bm, tile.bn)
         operand = tier.operand_bytes / (2 if tier.products > 1 else 1)
         reads = tier.products * tensor_core_reads(m, n, tile.bk * operand, INSTRUCTION_ROWS[device.arch])
+    second = launch.kernel in ("reduce", "maxpool")  # reads what the launch before it wrote
     if facts is None:
         together = resident(tile, tier, device)
     else:
@@ -95,15 +96,15 @@ def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -
         resident=together,
         store_bytes=launch.store_bytes,
         values=tile.bm * tile.bn,
-        hbm_read=0 if _still_in_l2(launch, device) else launch.hbm_read_bytes,
+        hbm_read=0 if second and fits_l2(launch.hbm_read_bytes, device) else launch.hbm_read_bytes,
         hbm_write=launch.hbm_write_bytes,
         fraction=constant("fma_issue_fraction") if tier.rate == "fp32" else 1.0,
     )
 
 
-def _still_in_l2(launch: Launch, device: Device) -> bool:
-    """A second pass finds what the first one wrote in L2 where it takes half of it at most."""
-    return launch.kernel in ("reduce", "maxpool") and launch.hbm_read_bytes <= device.l2_bytes / 2
+def fits_l2(size: float, device: Device) -> bool:
+    """Whether a kernel finds what the kernel before it wrote in L2: where that takes half of it at most."""
+    return size <= device.l2_bytes / 2
 
 
 @dataclass(frozen=True)
