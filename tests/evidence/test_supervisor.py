@@ -50,6 +50,25 @@ def test_a_worker_that_someone_ended_is_not_replaced(sign, code):
     assert len(workers.commands) == 1
 
 
+def test_an_interruption_that_the_worker_has_not_seen_is_handed_on(monkeypatch):
+    log = []
+
+    class Deaf:
+        def wait(self, timeout=None):
+            log.append("wait")
+            if len(log) == 1:
+                raise KeyboardInterrupt
+            if timeout is not None:
+                raise subprocess.TimeoutExpired("worker", timeout)
+            return 0
+
+        def send_signal(self, sign):
+            log.append(sign)
+
+    assert supervise(["measure"], print, lambda command: Deaf()) == 0
+    assert log == ["wait", "wait", signal.SIGINT, "wait"]
+
+
 def test_a_real_crash_is_recognised():
     def start(command):
         script = "import os; os.abort()" if not crashed else "raise SystemExit(0)"

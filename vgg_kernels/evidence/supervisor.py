@@ -14,6 +14,7 @@ from typing import Any
 from .watchdog import STUCK
 
 WORKERS = 12  # at most: one a failing variant, and some to spare
+HAND_ON_S = 5.0
 DEADLY = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 
@@ -40,18 +41,19 @@ def supervise(
 
 
 def _wait(worker: Any) -> int:
-    while True:
+    """Wait for the worker; an interruption that reached this process alone (``kill -INT``) is handed on."""
+    try:
+        return worker.wait()
+    except KeyboardInterrupt:
         try:
-            return worker.wait()
-        except KeyboardInterrupt:
-            continue
-        except BaseException:
-            worker.terminate()
-            raise
+            return worker.wait(timeout=HAND_ON_S)
+        except subprocess.TimeoutExpired:
+            worker.send_signal(signal.SIGINT)
+            return _wait(worker)
 
 
 def _name(code: int) -> str:
-    return "its device no longer answered" if code == STUCK else signal.Signals(-code).name
+    return "a step did not end, or its device no longer answers" if code == STUCK else signal.Signals(-code).name
 
 
 def die_with_parent() -> None:
