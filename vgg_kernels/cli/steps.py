@@ -1,12 +1,16 @@
 """Steps as they come and go, on stderr: a live line on a terminal, one plain line a step in a log."""
 
+from __future__ import annotations
+
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..evidence.bench import Bench
-from ..evidence.schedule import Step
+if TYPE_CHECKING:  # the command line starts without torch
+    from ..evidence.bench import Bench
+    from ..evidence.schedule import Step
 
 STYLES = {"done": "green", "failed": "bold red", "refused": "yellow", "skipped": "yellow", "interrupted": "yellow"}
 
