@@ -32,7 +32,7 @@ class Steps(AbstractContextManager):
         self._live = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True)
         self._task = self._live.add_task("starting", total=total)
 
-    def __enter__(self) -> "Steps":
+    def __enter__(self) -> Steps:
         """Start drawing, where there is a terminal to draw on."""
         if self._console.is_terminal:
             self._live.start()
