@@ -178,7 +178,7 @@ def save(fig: Figure, name: str, data: pd.DataFrame, alt: str, folder: Path | No
 
 
 def _png(fig: Figure) -> bytes:
-    """``fig`` as a PNG of 256 colours, the palette's own exact: a third of the bytes, and a notebook keeps its limit."""
+    """``fig`` as a PNG of 256 colours, the palette's own exact, in a third of the bytes."""
     full, small = BytesIO(), BytesIO()
     fig.savefig(full, format="png", metadata={"Software": None})
     picture = Image.open(full).convert("RGB")
