@@ -99,6 +99,18 @@ def test_the_command_hands_its_options_to_a_worker(monkeypatch, tmp_path):
     assert str(tmp_path) in seen
 
 
+@pytest.mark.parametrize(("card", "runs"), [("a card", 1), (None, 0)])
+def test_the_study_measures_first_on_a_gpu_alone(monkeypatch, tmp_path, card, runs):
+    started = []
+    monkeypatch.setenv("VGG_STUDY_ROOT", str(tmp_path))
+    monkeypatch.delenv("VGG_STUDY", raising=False)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr("vgg_kernels.evidence.fresh.gpu_name", lambda: card)
+    monkeypatch.setattr(supervisor, "supervise", lambda arguments, tell: started.append(arguments) or 0)
+    measure.measure_first()
+    assert len(started) == runs
+
+
 def test_without_a_study_beside_the_package_a_folder_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("VGG_STUDY_ROOT", str(tmp_path))
     with pytest.raises(ValueError, match="--out"):

@@ -1,7 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from vgg_kernels.evidence.profiling import profile, purpose, tidy
+from vgg_kernels.evidence.profiling import _is_kernel, profile, purpose, tidy
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,19 @@ def test_rows_are_of_one_forward_and_shares_add_up():
     rows = tidy([("b", 4, 30.0), ("a", 2, 90.0), ("idle", 2, 0.0)], calls=2)
     assert [(r["kernel"], r["calls"], r["time_us"]) for r in rows] == [("a", 1.0, 45.0), ("b", 2.0, 15.0)]
     assert sum(r["share"] for r in rows) == pytest.approx(1.0)
+
+
+def test_only_kernels_of_the_device_count_not_the_operators_and_regions_around_them():
+    def event(key, device, annotation=False):
+        return SimpleNamespace(key=key, device_type=device, is_user_annotation=annotation)
+
+    events = [
+        event("aten::conv2d", "DeviceType.CPU"),
+        event("sm90_xmma_fprop", "DeviceType.CUDA"),
+        event("Torch-Compiled Region: 0/0", "DeviceType.CUDA"),
+        event("my span", "DeviceType.CUDA", annotation=True),
+    ]
+    assert [e.key for e in events if _is_kernel(e)] == ["sm90_xmma_fprop"]
 
 
 def test_no_digest_of_a_compiled_graph_is_kept():

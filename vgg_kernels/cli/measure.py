@@ -11,6 +11,7 @@ from rich.console import Console
 
 from .output import Json, print_json, print_table
 
+BUDGET_S = 480.0
 OUT = "Folder for the run; by default the study's data/local, which git ignores."
 ONLY = (
     "Only this: a variant, a family (eager, inductor, ours), one of our tiers, "
@@ -21,7 +22,7 @@ UNTIL = "Worker process: measure here and now, until this time (seconds since 19
 
 def command(
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
-    budget: Annotated[float, typer.Option(help="Seconds, compile time included.")] = 480.0,
+    budget: Annotated[float, typer.Option(help="Seconds, compile time included.")] = BUDGET_S,
     only: Annotated[list[str] | None, typer.Option(help=ONLY)] = None,
     batch: Annotated[list[int] | None, typer.Option(help="Images; repeatable. On a GPU 10, 1, 64.")] = None,
     json: Json = False,
@@ -40,6 +41,19 @@ def command(
     if until is None:
         sys.exit(_supervised(folder, budget, only or [], batch or [], json))
     sys.exit(_worker(folder, max(until - time.time(), 0.0), tuple(only or ()), tuple(batch or ()), json))
+
+
+def measure_first(budget: float = BUDGET_S) -> None:
+    """Measure, where ``evidence.fresh`` wants it: what ``study`` does on a GPU before it runs the notebooks.
+
+    A measurement that fails has said so; the notebooks then show what is recorded.
+    """
+    from ..evidence.fresh import gpu_name, wanted
+
+    folder = _default_folder()
+    if wanted(folder, gpu_name()):
+        _say(f"Measuring this GPU first, for at most {budget:.0f} s (VGG_STUDY=recorded leaves that out).")
+        _supervised(folder, budget, [], [], json=False)
 
 
 def _default_folder() -> Path:

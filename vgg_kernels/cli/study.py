@@ -20,7 +20,7 @@ def command(
 ) -> None:
     """Execute the notebooks in place, several at a time, and write figures/.
 
-    Shows recorded data, or data/local/ with VGG_STUDY=fresh. A notebook that fails stays as it was, the others
+    On a GPU that has no run under data/local/ yet, measures first, unless VGG_STUDY=recorded. Shows recorded data, or data/local/ with VGG_STUDY=fresh. A notebook that fails stays as it was, the others
     still run, and the exit status is 1.
     """
     import nbformat
@@ -28,7 +28,10 @@ def command(
 
     from ..report.notebooks import execute, notebooks
     from ..report.study import root
+    from .measure import measure_first
 
+    if not only and folder is None:
+        measure_first()
     paths = notebooks(folder or root() / "notebooks", only)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // min(jobs, len(paths)))))
     outcome: dict[Path, str] = {}

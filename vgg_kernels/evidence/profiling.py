@@ -51,10 +51,16 @@ def profile(call: Callable[[], object], *, kind: str, calls: int = 3) -> list[di
                 torch.cuda.synchronize()
     averages = recorded.key_averages()
     if on_gpu:
-        found = [(e.key, e.count, e.self_device_time_total) for e in averages if "CUDA" in str(e.device_type)]
+        found = [(e.key, e.count, e.self_device_time_total) for e in averages if _is_kernel(e)]
     else:
         found = [(e.key, e.count, e.self_cpu_time_total) for e in averages]
     return tidy(found, calls)
+
+
+def _is_kernel(event: Any) -> bool:
+    """On the device, and work: an annotation (a compiled region, say) spans kernels that are listed themselves."""
+    spans = getattr(event, "is_user_annotation", False) or event.key.startswith(("## Call", "Torch-Compiled Region"))
+    return "CUDA" in str(event.device_type) and not spans
 
 
 def tidy(found: Iterable[tuple[str, int, float]], calls: int) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-PERIOD_S = 0.02
+PERIOD_S = 0.05  # NVML's own readings are no fresher, and each asks for the interpreter's lock
 # NVML's bits of "current clocks event reasons" that lower the clock below what the work asked for.
 THROTTLES = {
     0x0004: "power cap",
