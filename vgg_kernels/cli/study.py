@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Execute the notebooks in place, several at a time, and write figures/.
 
-    On a GPU that has no run under data/local/ yet, measures first, unless VGG_STUDY=recorded. Shows recorded data, or data/local/ with VGG_STUDY=fresh. A notebook that fails stays as it was, the others
-    still run, and the exit status is 1.
+    On a GPU that has no run under data/local/ yet, measures first; VGG_STUDY=recorded leaves that out and shows
+    recorded data alone. A notebook that fails stays as it was, the others still run, and the exit status is 1.
     """
     import nbformat
     from nbclient.exceptions import CellControlSignal, CellTimeoutError, DeadKernelError
