@@ -7,13 +7,14 @@ import pytest
 
 from vgg_kernels.evidence import schema
 from vgg_kernels.evidence.ledger import COLUMNS
-from vgg_kernels.report import study
+from vgg_kernels.report import compiled, study
 
 TABLES = {
     "samples.csv": schema.SAMPLES,
     "reported/kernelbench_vgg19.csv": schema.KERNELBENCH_VGG19,
     "reported/kernelbench_h100.csv": schema.KERNELBENCH,
     "reported/hopper_public.csv": schema.HOPPER,
+    "compiled.csv": compiled.TABLE,
 }
 
 
@@ -48,7 +49,7 @@ def test_the_writers_columns_are_the_schemas():
 
 def test_times_and_rates_carry_their_unit():
     units = ("_ms", "_per_s")
-    plain = {"batch", "sample", "level", "problem", "warmups", "trials"}  # counts
+    plain = {"batch", "sample", "level", "problem", "warmups", "trials"} | set(compiled.TABLE.columns)  # counts
     for table in TABLES.values():
         for name, column in table.columns.items():
             if str(column.dtype) == "float64":

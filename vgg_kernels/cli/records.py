@@ -117,6 +117,20 @@ def publish() -> None:
 
 
 @app.command()
+def compile() -> None:
+    """Compile every launch of VGG19 for sm_90 and sm_100, with no GPU, and write data/compiled.csv."""
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    from ..report import compiled
+
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("compiling", total=None)
+        table = compiled.record(tell=lambda done: progress.update(task, description=done))
+    print(f"wrote {compiled.FILE}: {len(table)} launches")
+
+
+@app.command()
 def check(folder: Annotated[Path, typer.Argument(help="A run, or a folder of runs.")], json: Json = False) -> None:
     """Read runs from anywhere, name what does not hold by file and row, and show how they would rank."""
     from ..report.candidates import standings_of

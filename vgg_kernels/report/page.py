@@ -5,18 +5,20 @@ from datetime import date
 from itertools import groupby
 from pathlib import Path
 
+import pandas as pd
+
 from ..evidence import ranking
 from ..evidence.ledger import Runs
 from ..evidence.ranking import Standing
 from ..evidence.records import Cohort, Record, from_reported, from_runs, newest
-from ..floor.hardware import Device, devices
+from ..floor.hardware import devices
 from ..floor.public import audit, public_floor_us, record_ratio
 from ..floor.roofline import floor_us
 from ..predict.timemodel import MODEL_VERSION, predict
 from ..workload.identity import IDENTITY, KERNELBENCH, PUBLIC_INDEX_PREFIX, manifest
 from ..workload.network import network
 from ..workload.precision import TIERS
-from . import charter, study
+from . import charter, compiled, study
 from .document import (
     Bar,
     Challenge,
@@ -187,10 +189,13 @@ def environments(standings: Sequence[Standing], as_of: date) -> list[Environment
     """Every device of the data sheets, measured or not, and every other device that was measured."""
     by_cohort = ranking.cohorts(standings)
     others = sorted({cohort.device for cohort in by_cohort} - set(devices()))
-    return [_environment(key, by_cohort, as_of) for key in (*devices(), *others)]
+    table = compiled.facts()
+    return [_environment(key, by_cohort, as_of, table) for key in (*devices(), *others)]
 
 
-def _environment(key: str, by_cohort: dict[Cohort, list[Standing]], as_of: date) -> Environment:
+def _environment(
+    key: str, by_cohort: dict[Cohort, list[Standing]], as_of: date, table: pd.DataFrame | None
+) -> Environment:
     mine = [rows for cohort, rows in by_cohort.items() if cohort.device == key]
     known = devices().get(key)
     kinds = {standing.record.origin.evidence for rows in mine for standing in rows}
@@ -201,14 +206,7 @@ def _environment(key: str, by_cohort: dict[Cohort, list[Standing]], as_of: date)
         state="measured" if "measured" in kinds else "reported" if kinds else "not measured",
         fastest=[claim(rows, as_of) for rows in mine],
         estimates=estimates(key) if known else [],
-        compiled=_compiled(known) if known else None,
-    )
-
-
-def _compiled(device: Device) -> str:
-    return (
-        f"`python -m vgg_kernels inspect --arch {device.arch}` compiles every layer for sm_{device.arch} without the "
-        "card and counts its tensor-core and bulk-copy instructions"
+        compiled=compiled.sentence(known.arch, table) if known else None,
     )
 
 
