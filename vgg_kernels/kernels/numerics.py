@@ -15,8 +15,6 @@ from ..workload.precision import Tier
 
 LO_SCALE = tl.constexpr(2048.0)  # fp16x3 keeps the low half times 2^11, clear of fp16's subnormals
 _INTERPRETED = tl.constexpr(INTERPRETED)
-_NAN = tl.constexpr(float("nan"))
-_INF = tl.constexpr(float("inf"))
 
 _STORAGE = {
     "fp32": (torch.float32, tl.float32),
@@ -51,9 +49,11 @@ def to_operand(x, TIER: tl.constexpr, OUT: tl.constexpr):
     an infinite activation times a negative weight would leave the next ReLU as a finite, wrong zero."""
     if TIER == "fp16" or TIER == "fp16x3":
         size = tl.abs(x)
-        x = tl.where((size >= 65520.0) & (size < _INF), _NAN, x)  # 65520 and up round past the largest, 65504
+        x = tl.where(
+            (size >= 65520.0) & (size < float("inf")), float("nan"), x
+        )  # 65520 and up round past the largest, 65504
     elif TIER == "fp8":
-        x = tl.where(tl.abs(x) <= 464.0, x, _NAN)  # e4m3 has no infinity; 464 is the last to round to 448
+        x = tl.where(tl.abs(x) <= 464.0, x, float("nan"))  # e4m3 has no infinity; 464 is the last to round to 448
         if _INTERPRETED:
             fine = (x + 24576.0) - 24576.0  # below 2^-6 the grid is 2^-9, the ulp of 1.5 * 2^14
             x = tl.where(tl.abs(x) < 0.015625, fine, round_bits(x, 20))
@@ -67,7 +67,7 @@ def to_operand(x, TIER: tl.constexpr, OUT: tl.constexpr):
 @triton.jit
 def low_half(x, hi):
     """What fp16 left of x, times 2^11, as fp16; zero behind an infinite high half."""
-    rest = tl.where(tl.abs(x) < _INF, x - hi.to(tl.float32), 0.0)
+    rest = tl.where(tl.abs(x) < float("inf"), x - hi.to(tl.float32), 0.0)
     return (rest * LO_SCALE).to(tl.float16)
 
 

@@ -125,7 +125,7 @@ def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch:
     count = ctas(layer, tile, batch)
     waves = ceil(count / (device.sms * together))
     per_sm = min(together, ceil(count / device.sms))  # CTAs that share one SM's units in a wave
-    hidden = 1 if together == 1 else 0.5  # a neighbour on the SM computes through half of a CTA's fill and epilogue
+    hidden = 1 if per_sm == 1 else 0.5  # a neighbour on the SM computes through half of a CTA's fill and epilogue
     main_loop = per_sm * iterations(layer, tile) * max(mma, l2, shared)
     reduce_pass = 0.0
     if isinstance(layer, Conv) and (tile.split_k > 1 or (layer.pooled and tile.box is None)):
@@ -180,12 +180,11 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
 
 def _linear_candidates(linear: Linear, tier: Tier, batch: int) -> Iterator[Tile]:
     columns = next(c for c in (16, 32, 64, 128) if c >= min(batch, 128))
-    operand = tier.operand_bytes // (2 if tier.products > 1 else 1)
-    bk = 256 // operand if operand < 4 else 64
-    for bn, warps, stages in ((128, 4, 5), (64, 4, 8)):
+    bk = 256 // tier.operand_bytes  # 256 bytes of each weight row a step: 32 KB of weights for 128 rows
+    for bn, stages in ((128, 5), (128, 3), (64, 8)):
         for split_k in (1, 2, 4, 8, 16):
             if split_k <= linear.features_in // bk:
-                yield Tile(columns, bn, bk, stages, warps, None, True, split_k)
+                yield Tile(columns, bn, bk, stages, 4, None, True, split_k)
 
 
 def candidates(layer: Layer, tier: Tier, device: Device, batch: int) -> list[Tile]:
@@ -207,4 +206,8 @@ def choose(layer: Layer, tier: Tier, device_key: str, batch: int) -> Tile:
     from ..floor.hardware import device
 
     card = device(device_key)
-    return min(candidates(layer, tier, card, batch), key=lambda tile: estimate_clocks(layer, tile, tier, card, batch))
+
+    def rank(tile: Tile) -> tuple[float, int]:  # of equals, the one with more bytes in flight
+        return estimate_clocks(layer, tile, tier, card, batch), -tile.stages
+
+    return min(candidates(layer, tier, card, batch), key=rank)
