@@ -65,8 +65,13 @@ def tensor_core_reads(m: int, n: int, k_bytes: float, rows: int) -> float:
 class Compiled(Protocol):
     """What the model takes from a compiled kernel, where one is at hand (``predict.compiled.Facts`` has it)."""
 
-    registers: int
-    shared_bytes: int
+    @property
+    def registers(self) -> int:
+        """Registers of one thread."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of one CTA."""
 
 
 def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -> Work:
