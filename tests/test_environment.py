@@ -1,7 +1,10 @@
 """The environment is told four times (pyproject, constraints, environment.yml, CITATION): they agree."""
 
+import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 
 import pytest
 import yaml
@@ -67,3 +70,26 @@ def test_python_and_package_versions_agree():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"] == vgg_kernels.__version__
     assert citation["license"] == PROJECT["license"] == "MIT"
+
+
+def imported(folder):
+    """Top-level names that the Python files of a folder import from outside."""
+    names = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"vgg_kernels"}
+
+
+@pytest.mark.parametrize(("folder", "extra"), [("vgg_kernels", False), ("tests", True)])
+def test_what_is_imported_is_declared(folder, extra):
+    texts = PROJECT["dependencies"] + (PROJECT["optional-dependencies"]["test"] if extra else [])
+    declared = {canonicalize_name(Requirement(text).name) for text in texts}
+    providers = packages_distributions()
+    undeclared = {
+        name for name in imported(folder) if not declared & set(map(canonicalize_name, providers.get(name, [name])))
+    }
+    assert undeclared == set()

@@ -3,9 +3,11 @@ import re
 import pandas as pd
 import pytest
 
+from vgg_kernels.floor.public import public_floor_us
 from vgg_kernels.report import page
 from vgg_kernels.report.readme import BEGIN, END, markdown, render, table
 from vgg_kernels.report.study import root
+from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
 
 
@@ -58,3 +60,13 @@ def test_a_readme_without_its_block_is_refused(recorded, text):
 
 def test_a_frame_becomes_a_markdown_table():
     assert markdown(pd.DataFrame({"tier": ["fp16"], "ms": ["0.49"]})) == "| tier | ms |\n| :-- | --: |\n| fp16 | 0.49 |"
+
+
+def test_the_prose_of_the_readme_states_computed_figures(recorded):
+    prose = " ".join((root() / "README.md").read_text().split())
+    record = recorded.standing(recorded.headline.standing).record.times.as_published_ms
+    floors = table(recorded).set_index("tier").filter(like="derived").iloc[:, 0]
+    public = public_floor_us(network("vgg19"), "h100_sxm", 10)
+    assert f"{public:.2f} µs beside a record of {record:.2f} ms" in prose
+    assert f"{floors['tf32']} ms in tf32 and {floors['fp16']} ms in fp16" in prose
+    assert float(floors["fp16x3"]) < float(floors["fp32"]) / 4

@@ -100,7 +100,7 @@ def _page(
 
 def _label(chapter: Path) -> str:
     if chapter in (Path("README.md"), RECORDS):
-        return "Records" if chapter == RECORDS else "Overview"
+        return "All records" if chapter == RECORDS else "Overview"
     number, _, words = chapter.stem.partition("_")
     return f"{int(number)} {words.replace('_', ' ').capitalize()}"
 
