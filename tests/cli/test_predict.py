@@ -48,7 +48,7 @@ def test_a_table_that_says_it_is_modelled():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(("--batch", "0"), "at least 1"), (("--tier", "int4"), "fp16x3"), (("--device", "tpu"), "h200"),
-     (("--clock-mhz", "9000"), "1980"), (("--network", "lenet"), "vgg11")],
+     (("--clock-mhz", "9000"), "1980"), (("--clock-mhz", "0"), "above 0"), (("--network", "lenet"), "vgg11")],
 )  # fmt: skip
 def test_bad_input_is_a_value_error_that_names_what_is_accepted(arguments, message):
     result = run(*arguments)

@@ -42,6 +42,18 @@ def test_floor_under_prediction_wherever_one_looks(tier, card, batch, name, imag
         assert row.time_us >= row.floor_us, row
 
 
+@pytest.mark.parametrize("clock_hz", [0.9e9, 1.98e9])
+def test_another_clock_moves_the_floor_with_the_prediction(clock_hz):
+    for tier in ("fp32", "fp16"):
+        for row in predict(VGG, tier, "h100_sxm", 10, clock_hz=clock_hz):
+            assert row.time_us >= row.floor_us, row
+
+
+def test_a_clock_out_of_reach_is_refused():
+    with pytest.raises(ValueError, match="1980 MHz"):
+        predict(VGG, "fp16", "h100_sxm", 10, clock_hz=2.5e9)
+
+
 def test_one_wave_by_hand():
     # the design's sum: 48 KiB a step at 37 B a clock, against 1024 clocks of wgmma and 1024 of shared memory
     timing = time_of(TILE, H100)

@@ -22,15 +22,12 @@ def command(
 ) -> None:
     """How long each layer should take with our kernels, and what binds it (evidence: modelled, never measured)."""
     from ..floor.hardware import device as find_device
-    from ..floor.rates import at_clock
     from ..kernels.plan import plan
     from ..predict.timemodel import MODEL_VERSION, another_tile, predict
     from ..workload.network import network as build_network
 
     card = find_device(device)
     clock_hz = None if clock_mhz is None else 1e6 * clock_mhz
-    if clock_hz is not None:
-        at_clock(card, clock_hz)  # refuses a clock that the card does not reach
     layers, facts = build_network(network), None
     if compiled:
         from ..predict.compiled import inspect_all

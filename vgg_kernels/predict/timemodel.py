@@ -13,6 +13,7 @@ from math import ceil
 
 from ..floor.hardware import Device
 from ..floor.hardware import device as find_device
+from ..floor.rates import at_clock, data_sheet
 from ..floor.roofline import layer_floors
 from ..kernels.plan import Launch, plan
 from ..workload.network import Network
@@ -72,7 +73,7 @@ def time_of(work: Work, device: Device, *, clock_hz: float | None = None, launch
         clock_hz: the SM clock; by default the one at which the data sheet states this rate's peak.
         launch_us: the gap before it; by default that of a CUDA graph.
     """
-    clock = clock_hz or device.clock_of(work.rate)
+    clock = device.clock_of(work.rate) if clock_hz is None else clock_hz
     step = {resource: 0.0 for resource in RESOURCES}
     main, edges, waves, left = 0.0, 0.0, 0, work.ctas if work.iterations else 0
     full = _wave(work, device, device.sms * work.resident)
@@ -144,18 +145,19 @@ def predict(
         tier: precision tier.
         device: key of the card.
         batch: images.
-        clock_hz: a card's own SM clock, in place of the data sheet's.
+        clock_hz: a card's own SM clock, in place of the data sheet's; the floor is then that clock's too.
         facts: what the compiler made of a launch, where compiled kernels are at hand: it refines occupancy.
 
     Raises:
         UnknownName: for a tier or device that is not in the tables.
-        ValueError: for a batch that cannot be planned.
+        ValueError: for a batch that cannot be planned, or a clock that the card does not reach.
     """
     card = find_device(device)
     launches: dict[str, list[Launch]] = {}
     for launch in plan(network, tier, batch, device):
         launches.setdefault(launch.layer, []).append(launch)
-    floors = {row.layer: row.floor_us for row in layer_floors(network, tier, device, batch)}
+    rates = data_sheet(card) if clock_hz is None else at_clock(card, clock_hz)
+    floors = {row.layer: row.floor_us for row in layer_floors(network, tier, device, batch, rates=rates)}
     rows = []
     for layer, group in launches.items():
         works = [from_launch(launch, card, facts(launch) if facts else None) for launch in group]
