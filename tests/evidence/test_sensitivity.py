@@ -67,4 +67,5 @@ def test_the_signal_dies_under_the_default_initialisation_and_lives_under_kaimin
     for scheme in ("kernelbench", "kaiming"):
         spread = spread_by_layer(reference(deep, scheme), deep, x)
         ratio[scheme] = spread["fc8"][0] / spread["conv1_1"][0]
-    assert ratio["kernelbench"] < 1e-5 < 1e-3 < ratio["kaiming"]
+    assert ratio["kernelbench"] < 1e-5
+    assert ratio["kaiming"] > 100 * ratio["kernelbench"]

@@ -93,10 +93,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Layout:
-    """A question's images once more, as a tensor with unusual strides."""
+    """A question's images once more, in unusual strides: ``view`` makes them from a copy of the question's."""
 
     name: str
-    x: Tensor
+    view: Callable[[Tensor], Tensor]
     question: Question
 
 
@@ -180,6 +180,19 @@ def mixed(network: Network, batch: int, seed: int) -> Tensor:
     return torch.stack([drawn[i % len(drawn)][i] for i in range(batch)])
 
 
+def _every_other(x: Tensor) -> Tensor:
+    wide = torch.full((2 * len(x), *x.shape[1:]), 7.0, device=x.device)
+    wide[::2] = x
+    return wide[::2]
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "strided slice": _every_other,
+    "expanded": lambda x: x[:1].expand_as(x),
+}
+
+
 class _Author:
     """Writes the papers of one exam; holds what all of them need."""
 
@@ -217,16 +230,13 @@ class _Author:
 
     def layouts(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Layout, ...]:
         """The first question in other strides, every image of it expanded from one for "expanded"."""
-        padded = torch.full((2 * len(plain.x), *plain.x.shape[1:]), 7.0, device=self.device)
-        padded[::2] = plain.x
-        found = {
-            "channels_last": Layout("channels_last", plain.x.contiguous(memory_format=torch.channels_last), plain),
-            "strided slice": Layout("strided slice", padded[::2], plain),
-        }
-        if "expanded" in names:
-            one = self.question(model, "expanded", plain.x[-1:].expand_as(plain.x).contiguous())
-            found["expanded"] = Layout("expanded", one.x[:1].expand_as(one.x), one)
-        return tuple(found[name] for name in names)
+        found = []
+        for name in names:
+            question = plain
+            if name == "expanded":
+                question = self.question(model, "expanded", plain.x[-1:].expand_as(plain.x).contiguous())
+            found.append(Layout(name, LAYOUTS[name], question))
+        return tuple(found)
 
     def poisons(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Poison, ...]:
         """The first question with one pixel of image 1 spoilt."""

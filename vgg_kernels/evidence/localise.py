@@ -62,7 +62,7 @@ def where_wrong(wrong: Tensor) -> str:
         others = [d for d in range(wrong.dim()) if d != axis]
         hit = wrong.any(dim=others) if others else wrong
         found = torch.nonzero(hit).flatten().tolist()
-        every = " (all)" if len(found) == wrong.shape[axis] else ""
+        every = " (all)" if len(found) == wrong.shape[axis] > 1 else ""
         parts.append(f"{name}{'s' if len(found) > 1 else ''} {ranges(found)}{every}")
     return ", ".join(parts)
 

@@ -19,7 +19,7 @@ from ..workload.precision import TIERS
 from ..workload.reference import Reference
 from .emulation import LOW_SHIFT, Emulation, epilogue, products, split
 from .exam import DEFAULT, KAIMING, Exam, prepare
-from .kernelbench import FIRST_TOLERANCE, TOLERANCE, Rule
+from .kernelbench import BATCH, FIRST_TOLERANCE, TOLERANCE, TRIALS, Rule
 from .verify import Verdict, examine
 
 GATES = ("KernelBench 1e-4", "KernelBench 1e-2", "ours, default weights", "ours, Kaiming")
@@ -616,7 +616,7 @@ class Bench:
         trials: KernelBench's trials.
     """
 
-    def __init__(self, network: Network, seed: int = 0, *, batch: int = 10, trials: int = 5):
+    def __init__(self, network: Network, seed: int = 0, *, batch: int = BATCH, trials: int = TRIALS):
         self.network, self.seed = network, seed
         self.rule = Rule(network, batch=batch, trials=trials)
         self.exams: dict[tuple[str, str], Exam] = {}
@@ -665,6 +665,8 @@ def kill_matrix(
     seed: int = 0,
     names: Iterable[str] | None = None,
     tiers: Iterable[str] = tuple(TIERS),
+    batch: int = BATCH,
+    trials: int = TRIALS,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Matrix:
     """Try every mutant, and every tier's correct emulation, before all gates.
@@ -674,9 +676,11 @@ def kill_matrix(
         seed: of our gates' questions.
         names: the mutants; None takes all.
         tiers: the tiers whose correct emulations must be accepted.
+        batch: images of one of KernelBench's trials.
+        trials: KernelBench's trials.
         progress: called with candidates done, candidates in all, and the next one's name.
     """
-    bench = Bench(network, seed)
+    bench = Bench(network, seed, batch=batch, trials=trials)
     chosen = [MUTANTS[name] for name in (MUTANTS if names is None else names)]
     tiers = list(tiers)
     total = len(chosen) + len(tiers)
