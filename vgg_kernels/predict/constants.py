@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from ..workload.choice import choose
+from ..workload.choice import UnknownName, choose
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,13 @@ def hbm_us(device_key: str, read_bytes: float, write_bytes: float) -> float:
     left of a copy: ``2 / copy - 1 / read``.
 
     Raises:
-        UnknownName: for a card of which no rate is stored.
+        UnknownName: for a card of which no rate is stored; it says where to add one.
     """
+    if f"hbm.{device_key}.read" not in constants():
+        known = ", ".join(sorted({name.split(".")[1] for name in constants() if name.startswith("hbm.")}))
+        raise UnknownName(
+            f"no achieved memory rate of {device_key!r}, so no prediction for it; known: {known}. "
+            f"To add it, add a table [hbm.{device_key}] with its source to vgg_kernels/predict/constants.toml"
+        )
     read, copy = (constant(f"hbm.{device_key}.{kind}") for kind in HBM_KINDS)
     return 1e6 * (read_bytes / read + write_bytes * (2 / copy - 1 / read))
