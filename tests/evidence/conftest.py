@@ -163,6 +163,10 @@ class FakeBench:
         if broken:
             broken()
 
+    def compile(self, tiers, batches):
+        self._pass("compile")
+        return [{"tier": tier, "batches": batches, "seconds": 1.0, "error": None} for tier in tiers]
+
     def verify(self, tier):
         self._pass("verify", SimpleNamespace(name=f"ours_{tier}"))
         return {"network": "vgg19", "passed": self.gates.get(tier, True), "verdict": {"relative_error": float("nan")}}

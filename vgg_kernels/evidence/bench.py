@@ -14,6 +14,7 @@ from ..workload.network import Network, network
 from ..workload.reference import Reference
 from ..workload.weights import reference
 from . import ceilings, provenance, telemetry, variants
+from .precompile import precompile
 from .profiling import profile
 from .subject import KEPT, Check, Sampled, fill_activations, fill_images
 from .timing import TIMERS, TRIALS, Allowance, Cpu, Cuda, Timer
@@ -25,6 +26,7 @@ TRIALS_OF = {"cuda": TRIALS, "cpu": 15}
 CPU_SECONDS = 15.0  # for one timer of one variant; FEWEST_TRIALS are taken whatever they cost
 GPU_SECONDS = 10.0
 STRICT = Variant("strict", "eager", "fp32", **variants.STRICT)  # what outputs are compared with
+GATE_BATCHES = (10, 1, 3)  # what the gate asks for
 SMALL = {"name": "vgg11", "image": 32}  # what the gate interprets on a CPU: every kind of kernel, in seconds
 
 
@@ -66,6 +68,9 @@ class Bench(Protocol):
 
     def guess(self, part: str, variant: Variant | None, batch: int | None) -> float | None:
         """Seconds a step may take, where the device knows better than the table."""
+
+    def compile(self, tiers: list[str], batches: list[int]) -> list[dict[str, Any]]:
+        """Compile our kernels ahead of the gate, in parallel; one row a job."""
 
     def verify(self, tier: str) -> dict[str, Any]:
         """The gate's verdict on a tier of ours: at least ``network``, ``passed``, and the verdict's document."""
@@ -135,6 +140,12 @@ class TorchBench:
         if self._module is None:
             self._module = reference(self.network).to(self.kind)
         return self._module
+
+    def compile(self, tiers: list[str], batches: list[int]) -> list[dict[str, Any]]:
+        """Compile every tier at the batches that the gate and the timers use; only a GPU has anything to compile."""
+        groups = GATE_BATCHES, tuple(batch for batch in batches if batch not in GATE_BATCHES)
+        jobs = [(tier, group) for group in groups if group for tier in tiers]
+        return precompile(jobs, self._found["host"]["usable_cores"])
 
     def verify(self, tier: str) -> dict[str, Any]:
         """Gate one tier: on a GPU the network itself, on a CPU a small one in Triton's interpreter."""

@@ -21,6 +21,7 @@ ATTEMPTS = 2  # a step in which the process died twice is not begun again
 LIMIT_TIMES, LIMIT_S = 5.0, 90.0  # a step's limit: so many times its estimate, and at least so many seconds
 OVERRUN_S = 30.0  # what a step that was begun inside the budget may take beyond it
 FINAL = ("done", "failed", "refused")
+RUNS_OURS = ("time", "layers", "profile")  # parts for which a tier of ours must have passed the gate
 
 
 class Writer(Protocol):
@@ -160,17 +161,21 @@ class _Run:
         self.outcome = Outcome()
 
     def through(self, steps: Iterable[Step]) -> Outcome:
+        steps = list(steps)
+        self.tiers = [s.variant.tier for s in steps if s.part == "verify"]
+        self.batches = sorted({s.batch for s in steps if s.batch})
         for step in steps:
             before = self.history.ended.get(step.name)
             if before in FINAL:
                 self._end(step, before, self.history.reasons.get(step.name, ""), write=False)
             elif reason := self._refusal(step):
                 self._fail(step, "refused", reason)
+            elif step.part in RUNS_OURS and self._ungated(step):
+                self._skip(step, "its tier has not been through the gate, and nothing unverified is timed")
             elif self.history.begun[step.name] >= ATTEMPTS:
                 self._fail(step, "failed", f"the process died in it {ATTEMPTS} times")
             elif reason := self.budget.refuses(step):
-                self.outcome.complete = False
-                self._end(step, "skipped", reason)
+                self._skip(step, reason)
             elif not self._attempt(step):
                 break
         return self.outcome
@@ -178,16 +183,15 @@ class _Run:
     def _refusal(self, step: Step) -> str | None:
         if step.variant is None:
             return None
-        if step.part != "verify" and step.variant.family == "ours":
-            passed = self.history.gates.get(step.variant.name)
-            if passed is None:
-                return "its tier has not been through the gate, and nothing unverified is timed"
-            if not passed:
-                return "its tier failed the gate, and nothing wrong is timed"
+        if step.part in RUNS_OURS and self.history.gates.get(step.variant.name) is False:
+            return "its tier failed the gate, and nothing wrong is timed"
         bench = self.bench
         return variants.refusal(
             step.variant, bench.network, step.batch or 1, bench.name, bench.arch, bench.memory_bytes
         )
+
+    def _ungated(self, step: Step) -> bool:
+        return step.variant.family == "ours" and step.variant.name not in self.history.gates
 
     def _attempt(self, step: Step) -> bool:
         """Run one step; whether to go on."""
@@ -228,6 +232,10 @@ class _Run:
     def _do(self, step: Step) -> str | None:
         """The step itself; a sentence where it came to an end but its result does not count."""
         return getattr(self, f"_{step.part}")(step)
+
+    def _compile(self, step: Step) -> None:
+        rows = self.bench.compile(self.tiers, self.batches)
+        self.writer.note("compile", jsonable({"rows": rows}))
 
     def _verify(self, step: Step) -> str | None:
         found = self.bench.verify(step.variant.tier)
@@ -281,6 +289,10 @@ class _Run:
             failure = {"variant": step.variant.name, "tier": step.variant.tier, "batch": step.batch, "step": step.name}
             self.writer.note("failure", {**failure, "error": reason})
         self._end(step, state, reason)
+
+    def _skip(self, step: Step, reason: str) -> None:
+        self.outcome.complete = False
+        self._end(step, "skipped", reason)
 
     def _end(self, step: Step, state: str, reason: str = "", *, write: bool = True) -> None:
         self.outcome.ended[step.name] = state

@@ -13,7 +13,7 @@ from .variants import Variant, select, selectable
 MAIN_BATCH = 10  # the workload's own
 BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
 GATE_SHARE = 0.4  # of the budget: a slow gate must not leave a run without a single time
-PARTS = ("verify", "time", "layers", "profile", "ceilings")
+PARTS = ("compile", "verify", "time", "layers", "profile", "ceilings")
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ def steps(
     found += [Step("time", v, batch) for batch in order for v in timed]
     found += [Step(part, v, order[0]) for part in ("profile", "layers") for v in timed]
     found.append(Step("ceilings"))
+    if kind == "cuda" and any(v.family == "ours" for v in rows):
+        found.append(Step("compile"))
     wanted = set(parts)
     chosen = [step for step in found if step.part in wanted]
     gates = [step.name for step in chosen if step.part == "verify"]
@@ -70,6 +72,7 @@ def _rank(step: Step, main: int) -> int:
     plain = step.variant is None or step.variant.name in ("eager", "inductor") or step.variant.family == "ours"
     first = step.batch == main
     ranks = {
+        "compile": -1,
         "verify": 0,
         "time": (1 if plain else 6 if slow else 4) if first else (9 if slow else 7),
         "ceilings": 2,
@@ -81,6 +84,7 @@ def _rank(step: Step, main: int) -> int:
 
 # Seconds that a step takes before one like it has been seen; on a GPU mostly compiling, from other cards' runs.
 GPU_ESTIMATES = {
+    "compile": 60.0,
     "verify/ours": 20.0,
     "time/eager": 6.0,
     "time/inductor": 40.0,
@@ -152,8 +156,8 @@ class Budget:
 def choose(kind: str, words: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[Variant, ...]]:
     """What ``--only`` asks for: parts and variants.
 
-    Parts alone leave every variant; variants alone leave every part that is about a variant. On a GPU the gate comes
-    with whatever runs a variant, since nothing of ours is timed unverified.
+    Parts alone leave every variant; variants alone leave every part that is about a variant. On a GPU the gate (and
+    the compiling before it) comes with whatever runs a variant, since nothing of ours is timed unverified.
 
     Args:
         kind: "cuda" or "cpu".
@@ -171,5 +175,5 @@ def choose(kind: str, words: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tup
     if not parts:
         parts = tuple(part for part in PARTS if not rest or part != "ceilings")
     elif kind == "cuda" and set(parts) & {"time", "layers", "profile"}:
-        parts = tuple(part for part in PARTS if part in ("verify", *parts))
+        parts = tuple(part for part in PARTS if part in ("compile", "verify", *parts))
     return parts, select(kind, rest)

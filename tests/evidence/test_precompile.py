@@ -1,0 +1,49 @@
+"""The fan-out, with processes that compile nothing; and that the real command at least reaches its device."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from vgg_kernels.evidence.precompile import command, precompile
+
+
+def stand_in(code):
+    return lambda tier, batches: [sys.executable, "-c", code, tier, *map(str, batches)]
+
+
+def test_jobs_run_side_by_side_and_say_how_long_they_took():
+    began = time.monotonic()
+    rows = precompile([("fp16", (10,)), ("tf32", (1, 3))], cores=2, make=stand_in("import time; time.sleep(1.5)"))
+    assert time.monotonic() - began < 2.9
+    assert [(r["tier"], r["batches"], r["error"]) for r in rows] == [("fp16", [10], None), ("tf32", [1, 3], None)]
+    assert all(r["seconds"] >= 1.5 for r in rows)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("raise ValueError('no such tile')", "ValueError: no such tile"),
+        ("raise SystemExit(3)", "exit status 3"),
+        ("import os; os.abort()", "exit status -6"),
+        ("import time; time.sleep(60)", "did not end within 2 s"),
+    ],
+)
+def test_a_job_that_fails_is_named_and_stops_nothing(code, error):
+    [row] = precompile([("fp16", (10,))], cores=1, make=stand_in(code), timeout_s=2.0)
+    assert row["error"] == error
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the command below compiles everything")
+def test_the_real_command_needs_a_gpu_and_says_so():
+    done = subprocess.run(command("fp16", (1,)), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "CUDA" in done.stderr.splitlines()[-1] or "NVIDIA" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_one_tier_is_compiled():
+    [row] = precompile([("fp16", (1,))], cores=1)
+    assert row["error"] is None
