@@ -135,19 +135,18 @@ def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch:
     return waves * (main_loop + per_sm * hidden * (epilogue + CLOCKS_PER_TILE)) + reduce_pass
 
 
-def _boxes(conv: Conv, bm: int, batch: int) -> Iterator[tuple[int, int, int]]:
-    """Boxes of ``bm`` pixels: whole 2x2 pool windows, no side far larger than the image."""
-    for images in (1, 2, 4, 8):
-        for columns in (8, 16, 32, 64, 128):
+def _boxes(bm: int) -> Iterator[tuple[int, int, int]]:
+    """Boxes of ``bm`` pixels that hold whole 2x2 pool windows; those that overhang a lot rank themselves last."""
+    for images in (1, 2, 4, 8, 16, 32):
+        for columns in (8, 16, 32, 64, 128, 4, 2):
             rows = bm // (images * columns)
-            fits = images < 2 * batch and rows < 2 * conv.height and columns < 2 * conv.width
-            if rows >= 2 and fits and max(rows, columns) <= MAX_BOX:
+            if rows >= 2:
                 yield images, rows, columns
 
 
 # (bm, bn, warps, stages, swapped); swapped tiles may be boxes, the others are flat. Without tensor cores registers
-# hold both operands, and fp16x3 holds two accumulators, so those tiles are smaller.
-_FMA_SHAPES = ((128, 64, 4, 3, True), (128, 64, 4, 3, False), (128, 128, 8, 3, True), (128, 128, 8, 3, False))
+# hold both operands, and fp16x3 holds two accumulators, so those tiles are smaller. Flat fp32 tiles spill.
+_FMA_SHAPES = ((128, 64, 4, 3, True), (128, 128, 8, 3, True))
 _SPLIT_SHAPES = ((128, 128, 8, 3, False), (128, 128, 8, 3, True), (128, 64, 4, 2, True), (128, 64, 4, 3, True))
 _MMA_SHAPES = (
     (128, 256, 8, 4, False),
@@ -172,7 +171,8 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
     for bm, bn, warps, stages, swapped in shapes:
         if conv.c_out % bn:
             continue
-        for box in (None, *_boxes(conv, bm, batch)) if swapped else (None,):
+        boxes = _boxes(bm) if swapped else ()
+        for box in boxes if tier.rate == "fp32" else (None, *boxes):
             for split_k in SPLITS if box is None and conv.height < SPLIT_BELOW else (1,):
                 if split_k <= TAPS * conv.c_in // bk:
                     yield Tile(bm, bn, bk, stages, warps, box, swapped, split_k)
@@ -180,7 +180,8 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
 
 def _linear_candidates(linear: Linear, tier: Tier, batch: int) -> Iterator[Tile]:
     columns = next(c for c in (16, 32, 64, 128) if c >= min(batch, 128))
-    bk = 256 // tier.operand_bytes  # 256 bytes of each weight row a step: 32 KB of weights for 128 rows
+    # 256 bytes of each weight row a step: 32 KB of weights for 128 rows; half where FMAs keep them in registers
+    bk = 32 if tier.rate == "fp32" else 256 // tier.operand_bytes
     for bn, stages in ((128, 5), (128, 3), (64, 8)):
         for split_k in (1, 2, 4, 8, 16):
             if split_k <= linear.features_in // bk:
