@@ -7,6 +7,7 @@ Every quantity here is exact arithmetic on shapes; no time and no measurement en
 from dataclasses import dataclass, replace
 from math import ceil
 
+from ..floor.hardware import Device
 from ..floor.hardware import device as find_device
 from ..workload.network import Conv, Layer, Linear, Network
 from ..workload.precision import Tier
@@ -60,6 +61,16 @@ class Launch:
     def rate(self) -> str:
         """The data-sheet rate that bounds its arithmetic."""
         return self.tier.rate
+
+    def l2_bytes_per_clock(self, card: Device) -> float | None:
+        """Bytes a clock that one SM asks of L2 while its arithmetic runs at the card's peak; None without arithmetic.
+
+        A BM x BN tile of operands of s bytes asks ``flops_per_clock * s * (1/BM + 1/BN) / 2``.
+        """
+        if not self.flops_per_iteration:
+            return None
+        flops_per_clock = card.peaks[self.rate] / (card.sms * card.clock_hz)
+        return self.load_bytes_per_iteration * flops_per_clock / self.flops_per_iteration
 
     @property
     def bytes_in_flight(self) -> int:

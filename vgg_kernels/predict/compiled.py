@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from ..floor.hardware import Device
 from ..kernels.plan import Launch
 
 ARCHES = (90, 100)
@@ -52,6 +53,18 @@ class Facts:
     bulk_stores: int
     instructions: int
     triton: str
+
+
+def resident(launch: Launch, facts: Facts, card: Device) -> int:
+    """CTAs of the compiled kernel that fit one SM together.
+
+    Limits of compute capability 9.0 and 10.0 (CUDA C++ Programming Guide, technical specifications): 65,536 registers,
+    handed out by the warp in units of 256; 64 warps; 32 CTAs; the card's shared memory less 1 KB a CTA.
+    """
+    warps = launch.tile.warps
+    registers = -(-facts.registers * 32 // 256) * 256 * warps
+    shared = card.shared_bytes_per_sm // (facts.shared_bytes + 1024)
+    return max(1, min(65536 // registers, 64 // warps, 32, shared))
 
 
 def _read(built) -> Facts:
@@ -187,16 +200,17 @@ def inspect_all(launches: Iterable[Launch], arch: int, jobs: int = -1) -> Iterat
     launches = list(launches)
     keys = [_key(launch, arch) for launch in launches]
     missing = {key: launch for key, launch in zip(keys, launches, strict=True) if _recall(key) is None}
-    results = Parallel(n_jobs=min(jobs, len(missing)) if jobs > 0 else jobs, return_as="generator")(
-        delayed(_compile_and_keep)(launch, arch) for launch in missing.values()
-    )
     fresh: dict[str, Facts] = {}
-    arriving = zip(missing, results, strict=True)
+    waiting = iter(missing)
+    workers = min(jobs, len(missing)) if jobs > 0 else jobs
+    tasks = (delayed(_compile_and_keep)(launch, arch) for launch in missing.values())
+    results = Parallel(n_jobs=workers, return_as="generator")(tasks) if missing else iter(())
     for key, launch in zip(keys, launches, strict=True):
         while key in missing and key not in fresh:
-            done, facts = next(arriving)
-            fresh[done] = facts
+            facts = next(results)
+            fresh[next(waiting)] = facts
         yield launch, fresh.get(key) or _recall(key)
+    next(results, None)  # lets joblib see its end
 
 
 def inspect(launch: Launch, arch: int) -> Facts:

@@ -10,7 +10,7 @@ class UnknownName(ValueError):
     """A name that is in none of our tables; the message lists the names that are."""
 
 
-def choose(kind: str, name: str, table: Mapping[str, T]) -> T:
+def choose(kind: str, name: str | int, table: Mapping[str, T] | Mapping[int, T]) -> T:
     """Return ``table[name]``.
 
     Raises:
@@ -18,4 +18,4 @@ def choose(kind: str, name: str, table: Mapping[str, T]) -> T:
     """
     if name in table:
         return table[name]
-    raise UnknownName(f"unknown {kind} {name!r}; accepted: {', '.join(table)}")
+    raise UnknownName(f"unknown {kind} {name!r}; accepted: {', '.join(map(str, table))}")
