@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -27,7 +28,10 @@ CPU_SECONDS = 15.0  # for one timer of one variant; FEWEST_TRIALS are taken what
 GPU_SECONDS = 10.0
 STRICT = Variant("strict", "eager", "fp32", **variants.STRICT)  # what outputs are compared with
 GATE_BATCHES = (10, 1, 3)  # what the gate asks for
-SMALL = {"name": "vgg11", "image": 32}  # what the gate interprets on a CPU: every kind of kernel, in seconds
+SMALL: dict[str, Any] = {
+    "name": "vgg11",
+    "image": 32,
+}  # what the gate interprets on a CPU: every kind of kernel, in seconds
 
 
 @dataclass(frozen=True)
@@ -151,12 +155,14 @@ class TorchBench:
         """Gate one tier: on a GPU the network itself, on a CPU a small one in Triton's interpreter."""
         from ..kernels.model import VGG
 
-        gate = self._gate
-        if gate is None:
-            from .verify import verify as gate
+        if self._gate is None:
+            from .verify import verify
+
+            self._gate = verify
         table = self.network if self.kind == "cuda" else network(**SMALL)
-        verdict = gate(
-            lambda module: VGG.from_reference(module, tier=tier), table, tier, effort="quick", device=self.kind
+        effort = "quick" if self.kind == "cuda" else "single"  # the interpreter takes about 20 s for one image
+        verdict = self._gate(
+            lambda module: VGG.from_reference(module, tier=tier), table, tier, effort=effort, device=self.kind
         )
         where = "in Triton's interpreter" if backend.INTERPRETED else "compiled"
         return {
@@ -236,7 +242,7 @@ class TorchBench:
             from .stages import stages
 
             for stage in stages(self.module, variant.tier, batch):
-                yield stage.layer, stage, lambda s: s.check(self.module, variant.tier)
+                yield stage.layer, stage, partial(type(stage).check, module=self.module, tier=variant.tier)
             return
         for name, layer in variants.layers(self.module).items():
             row = self.network.layer(name)
@@ -244,7 +250,7 @@ class TorchBench:
             with variants.precision(variant):
                 subject = self._sampled(variants.build(variant, layer), batch, row.input_shape, fill)
                 subject.call()
-            yield name, subject, lambda s, layer=layer: s.check(layer, variant.tier)
+            yield name, subject, partial(Sampled.check, expected=layer, tier=variant.tier)
 
 
 @contextmanager

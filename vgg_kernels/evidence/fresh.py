@@ -42,5 +42,5 @@ def measured_cards(local: Path) -> set[str]:
         except (OSError, ValueError):
             continue
         if isinstance(document, dict) and rows > 1:  # the first line is the header
-            names.add(document.get("device_name"))
+            names.add(str(document.get("device_name")))
     return names

@@ -152,17 +152,16 @@ def measure(
 
 
 class _Run:
-    def __init__(self, bench, writer, budget, history, tell, watchdog):
-        self.bench: Bench = bench
-        self.writer: _Safe = writer
-        self.budget: Budget = budget
-        self.history: History = history
+    def __init__(
+        self, bench: Bench, writer: _Safe, budget: Budget, history: History, tell: Callable, watchdog: Callable
+    ):
+        self.bench, self.writer, self.budget, self.history = bench, writer, budget, history
         self.tell, self.watchdog = tell, watchdog
         self.outcome = Outcome()
 
     def through(self, steps: Iterable[Step]) -> Outcome:
         steps = list(steps)
-        self.tiers = [s.variant.tier for s in steps if s.part == "verify"]
+        self.tiers = [s.who.tier for s in steps if s.part == "verify"]
         self.batches = sorted({s.batch for s in steps if s.batch})
         for step in steps:
             before = self.history.ended.get(step.name)
@@ -183,7 +182,7 @@ class _Run:
     def _refusal(self, step: Step) -> str | None:
         if step.variant is None:
             return None
-        if step.part in RUNS_OURS and self.history.gates.get(step.variant.name) is False:
+        if step.part in RUNS_OURS and self.history.gates.get(step.who.name) is False:
             return "its tier failed the gate, and nothing wrong is timed"
         bench = self.bench
         return variants.refusal(
@@ -191,7 +190,7 @@ class _Run:
         )
 
     def _ungated(self, step: Step) -> bool:
-        return step.variant.family == "ours" and step.variant.name not in self.history.gates
+        return step.who.family == "ours" and step.who.name not in self.history.gates
 
     def _attempt(self, step: Step) -> bool:
         """Run one step; whether to go on."""
@@ -238,33 +237,33 @@ class _Run:
         self.writer.note("compile", jsonable({"rows": rows}))
 
     def _verify(self, step: Step) -> str | None:
-        found = self.bench.verify(step.variant.tier)
-        self.writer.note("gate", jsonable({"variant": step.variant.name, "tier": step.variant.tier, **found}))
-        self.history.gates[step.variant.name] = found["passed"]
+        found = self.bench.verify(step.who.tier)
+        self.writer.note("gate", jsonable({"variant": step.who.name, "tier": step.who.tier, **found}))
+        self.history.gates[step.who.name] = found["passed"]
         return None if found["passed"] else "the gate found it wrong; its verdict is in the notes"
 
     def _time(self, step: Step) -> str | None:
-        key = (step.variant.name, step.batch, "network")
+        key = (step.who.name, step.batch, "network")
         medians: dict[tuple[str, str], list[float]] = defaultdict(list)
-        wrong = []
-        for timing in self.bench.time(step.variant, step.batch, lambda *timer: (*key, *timer) in self.history.timed):
+        wrong: list[str] = []
+        for timing in self.bench.time(step.who, step.batch, lambda *timer: (*key, *timer) in self.history.timed):
             wrong += self._keep(step, timing)
             medians[timing.timer, timing.cache] = timing.times_ms
         rows = disagreement(medians)
         if rows:
-            self.writer.note("timers", {"variant": step.variant.name, "batch": step.batch, "rows": rows})
+            self.writer.note("timers", {"variant": step.who.name, "batch": step.batch, "rows": rows})
         return "; ".join(wrong) or None
 
     def _layers(self, step: Step) -> str | None:
         def done(layer: str, timer: str, cache: str) -> bool:
-            return (step.variant.name, step.batch, layer, timer, cache) in self.history.timed
+            return (step.who.name, step.batch, layer, timer, cache) in self.history.timed
 
-        found = self.bench.layers(step.variant, step.batch, done)
+        found = self.bench.layers(step.who, step.batch, done)
         return "; ".join(sentence for timing in found for sentence in self._keep(step, timing)) or None
 
     def _profile(self, step: Step) -> None:
-        rows = self.bench.profile(step.variant, step.batch)
-        about = {"variant": step.variant.name, "tier": step.variant.tier, "batch": step.batch}
+        rows = self.bench.profile(step.who, step.batch)
+        about = {"variant": step.who.name, "tier": step.who.tier, "batch": step.batch}
         self.writer.note("profile", jsonable({**about, "network": self.bench.network.name, "rows": rows}))
 
     def _ceilings(self, step: Step) -> None:
@@ -273,12 +272,12 @@ class _Run:
 
     def _keep(self, step: Step, timing: Timing) -> Iterator[str]:
         """Write one timer's samples; or, where its outputs were wrong, why they are not there."""
-        about = {"variant": step.variant.name, "batch": step.batch, "layer": timing.layer}
+        about = {"variant": step.who.name, "batch": step.batch, "layer": timing.layer}
         about |= {"timer": timing.timer, "cache": timing.cache}
         if not timing.check.passed:
             yield f"{timing.layer}, {timing.timer} {timing.cache}: timed but wrong, not recorded: {timing.check}"
             return
-        columns = {**step.variant.columns, "network": self.bench.network.name, **about}
+        columns = {**step.who.columns, "network": self.bench.network.name, **about}
         rows = [{**columns, "sample": i, "time_ms": value} for i, value in enumerate(timing.times_ms)]
         self.writer.append(rows)
         self.outcome.rows += len(rows)
@@ -286,7 +285,7 @@ class _Run:
 
     def _fail(self, step: Step, state: str, reason: str) -> None:
         if step.variant is not None:
-            failure = {"variant": step.variant.name, "tier": step.variant.tier, "batch": step.batch, "step": step.name}
+            failure = {"variant": step.who.name, "tier": step.who.tier, "batch": step.batch or None, "step": step.name}
             self.writer.note("failure", {**failure, "error": reason})
         self._end(step, state, reason)
 

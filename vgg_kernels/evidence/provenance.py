@@ -49,7 +49,7 @@ def collect(kind: str | None = None) -> dict[str, Any]:
     import torch
 
     kind = kind or ("cuda" if torch.cuda.is_available() else "cpu")
-    hardware = gpu() if kind == "cuda" else {"name": cpu_name(), "memory_bytes": memory_bytes()}
+    hardware: dict[str, Any] = gpu() if kind == "cuda" else {"name": cpu_name(), "memory_bytes": memory_bytes()}
     packages = installed()
     return {
         "device": device_key(hardware["name"], kind),

@@ -18,16 +18,29 @@ PARTS = ("compile", "verify", "time", "layers", "profile", "ceilings")
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to measure; what a killed run takes up again is the steps that it had not finished."""
+    """One thing to measure; what a killed run takes up again is the steps that it had not finished.
+
+    Attributes:
+        part: of ``PARTS``.
+        variant: what it is about; none for what is about the device.
+        batch: images; 0 where they do not matter.
+    """
 
     part: str
     variant: Variant | None = None
-    batch: int | None = None
+    batch: int = 0
 
     @property
     def name(self) -> str:
         """Its name in the run's notes: "time/eager/10", "verify/ours_fp16", "ceilings"."""
         return "/".join(str(word) for word in (self.part, self.variant and self.variant.name, self.batch) if word)
+
+    @property
+    def who(self) -> Variant:
+        """The variant of a step that is about one."""
+        if self.variant is None:
+            raise ValueError(f"{self.name} is about no variant")
+        return self.variant
 
     @property
     def family(self) -> str:

@@ -23,7 +23,8 @@ class Stage:
 
     def __init__(self, model: VGG, images: Tensor, layer: str):
         self.layer, self._images = layer, images
-        self._forward, self._packed = model._prepare(images), model._packed
+        self._forward = model._prepare(images)
+        self._packed = model._packed or {}
         launches = self._forward.launches
         self._mine = [launch for launch in launches if launch.layer == layer]
         self._before = launches[: launches.index(self._mine[0])]

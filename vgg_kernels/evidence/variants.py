@@ -6,6 +6,7 @@ All keep one contract, fp32 NCHW in and fp32 logits out, so a conversion that a 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,9 +58,9 @@ class Variant:
         }
 
 
-STRICT = {"cudnn_allow_tf32": False, "matmul_allow_tf32": False}
-RELAXED = {"cudnn_allow_tf32": True, "matmul_allow_tf32": True}
-HALF = {"dtype": "fp16", "channels_last": True}
+STRICT: dict[str, Any] = {"cudnn_allow_tf32": False, "matmul_allow_tf32": False}
+RELAXED: dict[str, Any] = {"cudnn_allow_tf32": True, "matmul_allow_tf32": True}
+HALF: dict[str, Any] = {"dtype": "fp16", "channels_last": True}
 OURS = tuple(
     Variant(f"ours_{tier}", "ours", tier, **STRICT) for tier in ("fp16", "fp16x3", "tf32", "bf16", "fp8", "fp32")
 )
@@ -179,7 +180,7 @@ def build(variant: Variant, module: nn.Module) -> Forward:
     dtype = torch.float16 if variant.dtype == "fp16" else torch.float32
     layout = torch.channels_last if variant.channels_last else torch.contiguous_format
     if variant.dtype == "fp16" or variant.channels_last:
-        twin = _copy(module).to(dtype=dtype, memory_format=layout)
+        twin = _copy(module).to(dtype).to(memory_format=layout)  # type: ignore[call-overload]  # documented, not typed
     else:
         twin = module
 

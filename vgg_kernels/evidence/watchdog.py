@@ -14,6 +14,11 @@ GRACE_S = 15.0
 STUCK = 75  # exit status (EX_TEMPFAIL): this process is lost, another may go on
 
 
+def _interrupt_main() -> None:
+    """A real signal to the main thread: unlike ``_thread.interrupt_main`` it also ends a wait in the kernel."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
 class Watchdog:
     """A context manager that interrupts the main thread (``KeyboardInterrupt``) once ``limit_s`` have passed.
 
@@ -32,7 +37,7 @@ class Watchdog:
         limit_s: float,
         last_words: Callable[[], None],
         grace_s: float = GRACE_S,
-        interrupt: Callable[[], None] = lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT),
+        interrupt: Callable[[], None] = _interrupt_main,
         end: Callable[[int], None] = os._exit,
     ):
         self.limit_s, self._last_words, self._grace_s = limit_s, last_words, grace_s
