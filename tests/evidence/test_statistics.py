@@ -100,3 +100,7 @@ def test_overlap_is_symmetric_and_true_of_equals(a, b):
 def test_no_quantile_outside_its_range(quantile, confidence):
     with pytest.raises(ValueError, match="between 0 and 1"):
         samples_needed(quantile, confidence)
+
+
+def test_without_an_interval_nothing_overlaps():
+    assert not overlap(summarise([1.0]), summarise([1.0] * 10))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..workload.network import Network
@@ -26,7 +27,9 @@ from .verify import Verdict, verify
 
 Build = Callable[[Reference], Callable[[Tensor], Tensor]]
 GATED = "ours"  # the family whose variants the runner gates before it times them, and refuses if they fail
-GATE_FORWARDS = 100  # what a quick gate costs in fp32 forwards of three images, its float64 oracle included
+GATE_FLOPS_TIMES = 100  # what a quick gate costs in fp32 forwards of three images, its float64 oracle included
+CPU_FLOPS_A_CORE = 40e9  # a modest rate
+START_S = 10.0
 
 
 def load(path: Path) -> Build:
@@ -38,6 +41,8 @@ def load(path: Path) -> Build:
     if not path.is_file() or path.suffix != ".py":
         raise ValueError(f"{path} is no Python file; a module with build(reference) -> callable is accepted")
     spec = importlib.util.spec_from_file_location(f"candidate_{path.stem}", path)
+    assert spec is not None  # of a .py file there always is one
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -66,10 +71,9 @@ class CandidateBench(TorchBench):
 
     def guess(self, part: str, variant: Variant | None, batch: int | None) -> float | None:
         """As of any step; on a CPU the gate takes as long as its forwards do."""
-        usual = super().guess(part, variant, batch)
-        if part != "verify" or usual is None:
-            return usual
-        return max(usual, GATE_FORWARDS * super().guess("time", None, 3) / 9)
+        if part == "verify" and self.kind == "cpu":
+            return GATE_FLOPS_TIMES * self.network.flops(3) / (CPU_FLOPS_A_CORE * torch.get_num_threads()) + START_S
+        return super().guess(part, variant, batch)
 
     def verify(self, tier: str) -> dict[str, Any]:
         """Gate the candidate on the very network that is timed."""
@@ -116,6 +120,6 @@ def attempt(bench: CandidateBench, name: str, tier: str, batch: int, out: Path, 
         raise ValueError(f"name {name!r} is not accepted: {accepted}")
     if bench.network.name == NETWORK and bench.network != find_network(NETWORK):
         raise ValueError(f"{NETWORK} at {bench.network.image} pixels is not the workload: 224 is; or another network")
-    variant = Variant(name, GATED, tier, **variants.STRICT)
+    variant = Variant(name, GATED, tier, cudnn_allow_tf32=False, matmul_allow_tf32=False)
     steps = (Step("verify", variant), Step("time", variant, batch))
     return session.run(bench, out, steps, budget_s)

@@ -145,7 +145,7 @@ def exclusion(record: Record) -> tuple[Status, list[str]]:
     if record.withdrawn:
         return "withdrawn", [f"its publisher took it back on {record.withdrawn}"]
     reasons = []
-    if record.workload_sha256 not in (None, IDENTITY, KERNELBENCH["sha256"]):
+    if record.workload_sha256 not in (None, IDENTITY, KERNELBENCH.sha256):
         reasons.append(f"another workload: {record.workload_sha256[:12]}")
     if record.gate.state in ("failed", "missing"):
         reasons.append(f"gate {record.gate.state}: {record.gate.why}")

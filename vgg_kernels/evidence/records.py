@@ -63,7 +63,9 @@ class Times(Facts):
     @classmethod
     def of(cls, summary: statistics.Summary) -> "Times":
         """The summary, rounded for storing."""
-        values = {k: float(f"{v:.{DIGITS}g}") if isinstance(v, float) else v for k, v in vars(summary).items()}
+        values: dict[str, Any] = {
+            k: float(f"{v:.{DIGITS}g}") if isinstance(v, float) else v for k, v in vars(summary).items()
+        }
         return cls(**values, as_published_ms=statistics.as_published(summary.mean_ms))
 
 
@@ -161,8 +163,8 @@ def _reported(row: Any, file: str, number: int) -> Record:
     if row.torch_stated.split("+")[0] != row.torch_pinned:
         caveats.append(f"its source states torch {row.torch_stated} and pins torch {row.torch_pinned}")
     caveats.append(f"{row.cache} cache: read from the timing code of the publishing revision, not stated by it")
-    if row.problem_sha256 != KERNELBENCH["sha256"]:
-        caveats.append(f"another problem file: input from {KERNELBENCH['earlier_inputs'][row.problem_sha256]}")
+    if row.problem_sha256 != KERNELBENCH.sha256:
+        caveats.append(f"another problem file: input from {KERNELBENCH.earlier_inputs[row.problem_sha256]}")
     tier = tier_of(row.dtype, row.cudnn_allow_tf32, row.matmul_allow_tf32)
     return Record(
         variant=row.variant,
@@ -205,8 +207,9 @@ def _verdict(variant: str, notes: list[dict[str, Any]]) -> Verdict:
             )
             for found in seen
         ]
-        state = "passed" if all(note["passed"] for note in notes) else "failed"
-        return Verdict(state=state, why="the run's own gate verdict", certificates=certificates)
+        passed = all(note["passed"] for note in notes)
+        why = "the run's own gate verdict"
+        return Verdict(state="passed" if passed else "failed", why=why, certificates=certificates)
     if is_pytorch_own(variant):
         why = "PyTorch's own execution of the reference: candidates are held against it"
         return Verdict(state="reference", why=why, certificates=[])

@@ -283,7 +283,7 @@ def _typed(values: pd.Series, column: pa.Column) -> pd.Series:
 
 
 def _sentences(cases: pd.DataFrame, raw: pd.DataFrame, name: str) -> list[str]:
-    sentences = {}
+    sentences: dict[int, str] = {}
     for case in cases.itertuples():
         if pd.isna(case.index):  # a whole column of another type: find the first value that made it so
             bad = raw[case.column].str.lower().isin(TRUTH)

@@ -6,16 +6,29 @@ for that there must be two runs.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
 Z = 1.959963984540054  # the normal's 97.5 % point
 RESAMPLES = 2000
 FEWEST_FOR_INTERVAL = 5  # below this a bootstrap only repeats the sample
 TAILS = (0.95, 0.99)
+
+
+class Interval(Protocol):
+    """Anything with the interval of a mean, in milliseconds."""
+
+    @property
+    def low_ms(self) -> float | None:
+        """Its lower end; None where there are too few samples for one."""
+
+    @property
+    def high_ms(self) -> float | None:
+        """Its upper end."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +74,13 @@ def samples_needed(quantile: float, confidence: float = CONFIDENCE) -> int:
     return math.ceil(math.log(1 - confidence) / math.log(quantile))
 
 
-def tail_ms(times_ms: Sequence[float], quantile: float) -> float | None:
+def tail_ms(times_ms: ArrayLike, quantile: float) -> float | None:
     """The ``quantile`` of the times, or None where there are too few to say."""
-    if len(times_ms) < samples_needed(quantile):
-        return None
-    return float(np.quantile(times_ms, quantile))
+    times = np.asarray(times_ms, dtype=np.float64)
+    return None if len(times) < samples_needed(quantile) else float(np.quantile(times, quantile))
 
 
-def bootstrap(times_ms: Sequence[float]) -> tuple[float, float]:
+def bootstrap(times_ms: ArrayLike) -> tuple[float, float]:
     """The 95 % percentile interval of the mean, from blocks of about n^(1/3) neighbouring calls.
 
     The order of ``times_ms`` is the order in which they were taken. Resampling is seeded: whoever has the samples gets
@@ -83,7 +95,7 @@ def bootstrap(times_ms: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def summarise(times_ms: Sequence[float]) -> Summary:
+def summarise(times_ms: ArrayLike) -> Summary:
     """The statistics of raw samples, in the order in which they were taken.
 
     Raises:
@@ -133,8 +145,8 @@ def as_published(time_ms: float, digits: int = 3) -> float:
     return float(f"{time_ms:.{digits}g}")
 
 
-def overlap(a: Summary, b: Summary) -> bool:
-    """Whether two intervals overlap, so that neither mean can be called faster; True where one has no interval."""
-    if a.low_ms is None or b.low_ms is None:
-        return True
+def overlap(a: Interval, b: Interval) -> bool:
+    """Whether two intervals overlap, so that neither mean can be called faster; False where one has none."""
+    if a.low_ms is None or a.high_ms is None or b.low_ms is None or b.high_ms is None:
+        return False
     return a.low_ms <= b.high_ms and b.low_ms <= a.high_ms

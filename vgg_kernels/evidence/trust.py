@@ -15,10 +15,11 @@ from pydantic import Field
 
 from ..workload.identity import IDENTITY, KERNELBENCH
 from .records import Facts, Record
+from .statistics import overlap
 
 Level = Literal["reported", "reproducible", "measured here", "replicated"]
 LEVELS: tuple[Level, ...] = ("reported", "reproducible", "measured here", "replicated")
-KNOWN_WORKLOADS = (IDENTITY, KERNELBENCH["sha256"])
+KNOWN_WORKLOADS = (IDENTITY, KERNELBENCH.sha256)
 
 
 class Trust(Facts):
@@ -80,7 +81,7 @@ def _measured_here(record: Record) -> tuple[list[str], list[str]]:
 
 
 def _replicated(record: Record, others: Iterable[Record]) -> tuple[list[str], list[str]]:
-    agreeing = [other for other in others if _independent(record, other) and _agree(record, other)]
+    agreeing = [other for other in others if _independent(record, other) and overlap(record.times, other.times)]
     cards = sorted({str(other.origin.card) for other in agreeing})
     return _sort(
         [(bool(agreeing), f"agrees with card {', '.join(cards)}", "a second card whose interval overlaps this one's")]
@@ -91,10 +92,3 @@ def _independent(record: Record, other: Record) -> bool:
     known = record.origin.card is not None and other.origin.card is not None
     same = (record.variant, record.cohort) == (other.variant, other.cohort)
     return known and same and record.origin.card != other.origin.card and other.samples_sha256 is not None
-
-
-def _agree(record: Record, other: Record) -> bool:
-    a, b = record.times, other.times
-    if None in (a.low_ms, a.high_ms, b.low_ms, b.high_ms):
-        return False
-    return a.low_ms <= b.high_ms and b.low_ms <= a.high_ms

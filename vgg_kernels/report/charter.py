@@ -58,7 +58,7 @@ SEMANTICS = (
 
 IDENTITIES = (
     "Ours: recompute it with any RFC 8785 library from the manifest in this document.",
-    f"The problem file's: `git show {KERNELBENCH['revision'][:10]}:{KERNELBENCH['path']} | sha256sum` in a clone of "
+    f"The problem file's: `git show {KERNELBENCH.revision[:10]}:{KERNELBENCH.path} | sha256sum` in a clone of "
     "KernelBench. Earlier revisions of the file drew the input otherwise and have other hashes.",
     "The public index's: it is taken over a manifest of the index's own whose body is not public. We know how it "
     "begins and cannot recompute it, so nothing here relies on it.",
@@ -119,7 +119,7 @@ RULES = (
 SOURCES = (
     Source(
         name="KernelBench",
-        address=KERNELBENCH["repository"],
+        address=KERNELBENCH.repository,
         licence="MIT",
         used_for="the problem, its public times on H100 cards, and when each was published and withdrawn",
     ),

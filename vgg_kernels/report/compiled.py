@@ -58,7 +58,7 @@ def record(arches: tuple[int, ...] = ARCHES, tell: Callable[[str], None] = lambd
     rows = []
     for arch in arches:
         for tier in TIERS:
-            launches = plan(network("vgg19"), tier, KERNELBENCH["batch"], PLANNED_FOR[arch])
+            launches = plan(network("vgg19"), tier, KERNELBENCH.batch, PLANNED_FOR[arch])
             for launch, facts in inspect_all(launches, arch):
                 about = {"arch": arch, "tier": tier, "layer": launch.layer, "kernel": launch.kernel}
                 rows.append(about | asdict(facts) | {"kernels_sha256": sources_digest()})

@@ -36,7 +36,7 @@ from .document import (
 )
 
 VGG19 = network("vgg19")
-BATCH = KERNELBENCH["batch"]
+BATCH = KERNELBENCH.batch
 SUBJECT = "h100_sxm"  # the card of the public record
 REPORTED = "data/reported/kernelbench_vgg19.csv"
 OBSERVERS = {
@@ -99,10 +99,10 @@ def workload() -> Workload:
         name="VGG19 forward",
         statement=charter.STATEMENT,
         identity=IDENTITY,
-        manifest=dict(manifest()),
-        problem_source=f"{KERNELBENCH['repository']}/blob/{KERNELBENCH['revision']}/{KERNELBENCH['path']}",
-        problem_revision=KERNELBENCH["revision"],
-        problem_sha256=KERNELBENCH["sha256"],
+        manifest=manifest(),
+        problem_source=f"{KERNELBENCH.repository}/blob/{KERNELBENCH.revision}/{KERNELBENCH.path}",
+        problem_revision=KERNELBENCH.revision,
+        problem_sha256=KERNELBENCH.sha256,
         index_prefix=PUBLIC_INDEX_PREFIX,
         reproducible=list(charter.IDENTITIES),
     )
@@ -270,7 +270,7 @@ def history(found: Sequence[Record]) -> list[Event]:
 
     stood = [r for r in found if r.cohort.batch == BATCH and ranking.exclusion(r)[0] in ("ranked", "withdrawn")]
     at_batch = sorted(stood, key=line)
-    events = []
+    events: list[Event] = []
     for (device, name), rows in groupby(at_batch, key=line):
         events += _line_events(device, name, list(rows))
     return sorted(events, key=lambda event: (event.day, event.device, event.protocol))

@@ -6,34 +6,57 @@ out, and how the callable must behave. It is derived from the layer table, so a 
 Three hashes are in circulation, and they answer different questions:
 
 * ``IDENTITY`` is ours, over ``manifest()``; anyone can recompute it with any RFC 8785 library.
-* ``KERNELBENCH["sha256"]`` is that of KernelBench's problem file, byte for byte; ``sha256sum`` recomputes it from a
-  clone. Its earlier revisions (``KERNELBENCH["earlier_inputs"]``) differ in the line that draws the input.
+* ``KERNELBENCH.sha256`` is that of KernelBench's problem file, byte for byte; ``sha256sum`` recomputes it from a
+  clone. Its earlier revisions (``KERNELBENCH.earlier_inputs``) differ in the line that draws the input.
 * ``PUBLIC_INDEX_PREFIX`` is how the identity begins that the public index prints for this workload. It is taken over a
   manifest of the index's own whose body is not public, so nobody outside can recompute it; we record it and no more.
 """
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from .network import Conv, Layer, Network, network
 
-KERNELBENCH = MappingProxyType(
-    {
-        "repository": "https://github.com/ScalingIntelligence/KernelBench",
-        "path": "KernelBench/level3/12_VGG19.py",
-        "revision": "423217d9fda91e0c2d67e4a43bf62f96f6d104f1",
-        "date": "2026-03-05",
-        "sha256": "688113e05dedf10a1881e549d86559e3cc5b32be1259e976bf98b020f503340e",
-        "batch": 10,
-        "input": "torch.rand",
-        "earlier_inputs": MappingProxyType(  # by the SHA-256 of the file; nothing else of the problem changed
-            {
-                "3669feb9039d7c1631babe17a6a23b8ae640b161c6c6e105b72642ce557dcfd1": "torch.randn, until 2025-07-17",
-                "73e494c630e2281888827d4702987b2ec3290634fbe0df6ec69cf8fb39781ce7": "torch.rand_mix, until 2025-07-21",
-            }
-        ),
-    }
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem file of KernelBench.
+
+    Attributes:
+        repository: its address.
+        path: of the file within it.
+        revision: at which ``sha256`` is that of the file.
+        date: of that revision.
+        sha256: of the file's bytes.
+        batch: images that it draws.
+        earlier_inputs: what earlier files called to draw them, by the file's SHA-256; nothing else differed.
+    """
+
+    repository: str
+    path: str
+    revision: str
+    date: str
+    sha256: str
+    batch: int
+    earlier_inputs: Mapping[str, str]
+
+
+KERNELBENCH = Problem(
+    repository="https://github.com/ScalingIntelligence/KernelBench",
+    path="KernelBench/level3/12_VGG19.py",
+    revision="423217d9fda91e0c2d67e4a43bf62f96f6d104f1",
+    date="2026-03-05",
+    sha256="688113e05dedf10a1881e549d86559e3cc5b32be1259e976bf98b020f503340e",
+    batch=10,
+    earlier_inputs=MappingProxyType(
+        {
+            "3669feb9039d7c1631babe17a6a23b8ae640b161c6c6e105b72642ce557dcfd1": "torch.randn, until 2025-07-17",
+            "73e494c630e2281888827d4702987b2ec3290634fbe0df6ec69cf8fb39781ce7": "torch.rand_mix, until 2025-07-21",
+        }
+    ),
 )
 PUBLIC_INDEX_PREFIX = "b5c7d86e7d66"
 
@@ -42,7 +65,7 @@ PUBLIC_INDEX_PREFIX = "b5c7d86e7d66"
 IDENTITY = "d3730570a2a508ae456a2864e4780e2960824eff37987042cbc720b29bb2c652"
 
 
-def canonical(document: object) -> bytes:
+def canonical(document: Any) -> bytes:
     """The RFC 8785 canonical JSON of ``document``: one byte string for one value, whoever writes it.
 
     Raises:
@@ -56,7 +79,7 @@ def canonical(document: object) -> bytes:
         raise ValueError(f"no canonical JSON for this document: {error}") from error
 
 
-def sha256(document: object) -> str:
+def sha256(document: Any) -> str:
     """SHA-256 of the canonical JSON of ``document``, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical(document)).hexdigest()
 
@@ -77,7 +100,7 @@ def _layer(layer: Layer) -> dict[str, object]:
     }
 
 
-def manifest(of: Network | None = None) -> Mapping[str, object]:
+def manifest(of: Network | None = None) -> dict[str, Any]:
     """What a result must share to be comparable: JSON values, integers and strings only, no floating point.
 
     Args:
@@ -86,7 +109,7 @@ def manifest(of: Network | None = None) -> Mapping[str, object]:
     of = of or network("vgg19")
     return {
         "workload": f"{of.name} forward",
-        "axes": {"batch": {"minimum": 1, "public_record": KERNELBENCH["batch"]}},
+        "axes": {"batch": {"minimum": 1, "public_record": KERNELBENCH.batch}},
         "inputs": [
             {
                 "name": "x",

@@ -21,7 +21,7 @@ def landscape_rows(page: Page) -> pd.DataFrame:
     Cards of the data sheets only, at the public batch; ``what`` is "public floor", "floor", "prediction", "ranked" or
     the reason's name ("withdrawn", ...). Times in milliseconds.
     """
-    rows = []
+    rows: list[tuple] = []
     for place in page.environments:
         rows += [
             row
