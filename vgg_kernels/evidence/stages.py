@@ -78,6 +78,5 @@ def stages(module: Reference, tier: str, batch: int) -> Iterator[Stage]:
     network: Network = module.network
     model = VGG.from_reference(module, tier=tier)
     images = torch.zeros(batch, *network.convs[0].input_shape, device=next(module.parameters()).device)
-    model(images)  # packs the weights, and compiles
     for layer in network.layers:
         yield Stage(model, images, layer.name)
