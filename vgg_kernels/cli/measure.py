@@ -151,11 +151,12 @@ def _print_rows(document: dict) -> None:
 
     print_table(
         f"Measured on {document['device_name']}: whole network",
-        ("variant", "tier", "batch", "timer", "L2", "n", "median ms", "spread", "vs eager", "vs inductor"),
+        ("variant", "batch", "timer, L2", "n", "median ms", "spread", "vs eager", "vs inductor"),
         (
             (
-                row["variant"], row["tier"], row["batch"], row["timer"], row["cache"], row["samples"],
-                f"{row['median_ms']:.4g}", f"{(row['high_ms'] - row['low_ms']) / row['median_ms']:.1%}",
+                row["variant"], row["batch"], f"{row['timer']} {row['cache']}", row["samples"],
+                f"{float(format(row['median_ms'], '.4g')):,g}",
+                f"{(row['high_ms'] - row['low_ms']) / row['median_ms']:.1%}",
                 ratio(row["vs_eager"]), ratio(row["vs_inductor"]),
             )
             for row in document["rows"]
@@ -177,7 +178,7 @@ def _closing(bench, found, budget: float) -> list[str]:
         sentences.append("interrupted: the same command goes on with this run")
     if bench.kind == "cpu":
         sentences.append(
-            f"No NVIDIA GPU here: eager and inductor were timed on the CPU ({bench.name}), our kernels verified on a "
+            f"No NVIDIA GPU here: eager and inductor are timed on the CPU ({bench.name}), our kernels verified on a "
             "small network in Triton's interpreter, which says nothing about their speed. On a GPU of compute "
             "capability 9.0 or later the same command times them too, beside eager and inductor at every precision, "
             "with every timer, and takes the card's ceilings and clocks."

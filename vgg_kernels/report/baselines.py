@@ -194,3 +194,8 @@ def saved_by_inductor(purposes: pd.DataFrame, device: str) -> pd.DataFrame:
     wide = here.pivot_table(index="purpose", columns="variant", values="time_us", aggfunc="sum", fill_value=0.0) / 1000
     wide = wide.reindex([name for name in ORDER if name in wide.index])
     return wide.assign(saved_ms=wide["eager"] - wide["inductor"]).rename(columns={v: f"{v}_ms" for v in BASELINES})
+
+
+def ms(value: float) -> str:
+    """Milliseconds in a sentence: three significant digits, "1,380 ms"."""
+    return f"{float(f'{value:.3g}'):,g} ms"
