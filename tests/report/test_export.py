@@ -1,0 +1,65 @@
+"""The exported file keeps KernelBench's rules and computes the network."""
+
+import pytest
+import torch
+
+from vgg_kernels.report.export import check, load, source, violations
+from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.network import network
+from vgg_kernels.workload.precision import TIERS
+from vgg_kernels.workload.weights import reference
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_the_real_problems_file_keeps_the_rules_and_is_python(name):
+    text = source(network("vgg19"), name, 10)
+    assert violations(text) == []
+    compile(text, "model_new.py", "exec")
+    assert "import vgg" not in text
+    assert text.count("@triton.jit") >= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("try :\n    x()", "line 1 has an exception handler"),
+        ("# one forward pass", "line 1 has the empty statement's keyword"),
+        ("x = 1\nfrom vgg_kernels import y", "line 2 has this package"),
+        ("import torch", "no Triton kernel"),
+    ],
+)
+def test_what_kernelbench_refuses_is_found(text, what):
+    assert what in violations(text)
+
+
+def test_seed_42_gives_the_references_parameters(tmp_path):
+    subject = network("vgg11", image=32)
+    path = tmp_path / "model_new.py"
+    path.write_text(source(subject, "fp16", 1))
+    torch.manual_seed(42)
+    candidate = load(path)(1000)
+    want = reference(subject, "kernelbench").state_dict()
+    got = candidate.state_dict()
+    assert sorted(got) == sorted(want)
+    assert all(torch.equal(got[key], value) for key, value in want.items())
+
+
+def test_other_batches_and_class_counts_are_refused(tmp_path):
+    path = tmp_path / "model_new.py"
+    path.write_text(source(network("vgg11", image=32, classes=10), "fp16", 2))
+    model_new = load(path)
+    with pytest.raises(ValueError, match="1000 classes; this file was written for 10"):
+        model_new(1000)
+    with pytest.raises(ValueError, match="a batch of 3 images; this file was written for 2"):
+        model_new(10)(torch.zeros(3, 3, 32, 32))
+    with pytest.raises(UnknownName, match="tier 'fp12'"):
+        source(network("vgg11", image=32), "fp12")
+
+
+@pytest.mark.slow
+def test_the_file_passes_its_own_check(tmp_path):
+    subject = network("vgg11", image=32)
+    path = tmp_path / "model_new.py"
+    path.write_text(source(subject, "fp16", 1))
+    outcome = check(path, subject, "fp16", 1)
+    assert outcome.passed, outcome
