@@ -23,7 +23,8 @@ def command(
     """
     from ..floor.hardware import device as find_device
     from ..kernels.plan import plan
-    from ..predict.compiled import inspect_all, resident
+    from ..predict.compiled import inspect_all
+    from ..predict.work import occupancy
     from ..workload.choice import choose
     from ..workload.network import network as build_network
 
@@ -32,7 +33,7 @@ def command(
     rows = []
     with progress_bar(f"compile {tier} for sm_{arch}") as update:
         for done, (launch, facts) in enumerate(inspect_all(launches, arch), start=1):
-            together = resident(launch, facts, card)
+            together = occupancy(facts.shared_bytes, facts.registers, launch.tile.warps, card)
             rows.append(
                 {
                     "layer": launch.layer,

@@ -108,8 +108,8 @@ def _stem(conv: Conv, tier: Tier, batch: int) -> Launch:
     )  # fmt: skip
 
 
-def _conv(conv: Conv, tier: Tier, device_key: str, batch: int, pad: int) -> list[Launch]:
-    tile = tiles.choose(conv, tier, device_key, batch)
+def conv_launches(conv: Conv, tier: Tier, batch: int, tile: Tile, pad: int) -> list[Launch]:
+    """A convolution under a tile: one launch, and a second that reduces where K is split or the tile cannot pool."""
     pools_here = conv.pooled and tile.box is not None
     second = tile.split_k > 1 or (conv.pooled and not pools_here)
     element = 4 if tile.split_k > 1 else tier.operand_bytes
@@ -147,8 +147,8 @@ def _reduce(conv: Conv, tier: Tier, batch: int, shares: int, pad: int, between: 
     )  # fmt: skip
 
 
-def _linear(linear: Linear, tier: Tier, device_key: str, batch: int) -> Launch:
-    tile = tiles.choose(linear, tier, device_key, batch)
+def linear_launch(linear: Linear, tier: Tier, batch: int, tile: Tile) -> Launch:
+    """A linear layer under a tile."""
     last = not linear.relu
     return Launch(
         linear.name, "linear", linear, tier, batch, tile,
@@ -190,6 +190,8 @@ def plan(network: Network, tier_name: str, batch: int, device: str = "h100_sxm")
     if stem.pooled:  # vgg11 pools behind its stem
         launches.append(_reduce(stem, tier, batch, 1, 1, launches[0].hbm_write_bytes))
     for conv in convs:
-        launches += _conv(conv, tier, device, batch, pad=0 if conv is convs[-1] else 1)
-    launches += [_linear(linear, tier, device, batch) for linear in network.linears]
+        tile = tiles.choose(conv, tier, device, batch)
+        launches += conv_launches(conv, tier, batch, tile, pad=0 if conv is convs[-1] else 1)
+    for linear in network.linears:
+        launches.append(linear_launch(linear, tier, batch, tiles.choose(linear, tier, device, batch)))
     return tuple(launches)

@@ -5,12 +5,15 @@ the busiest of tensor cores, L2 and shared memory in the main loop), and ``choos
 search of ``predict.search`` has found and stored for exactly this (layer, tier, device, batch) goes before it.
 """
 
+import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from math import ceil, prod
 
-from ..floor.hardware import Device
+from ..floor.hardware import Device, device
 from ..workload.network import TAPS, Conv, Layer, Linear
 from ..workload.precision import Tier
 
@@ -194,9 +197,44 @@ def candidates(layer: Layer, tier: Tier, device: Device, batch: int) -> list[Til
     return [tile for tile in tiles if shared_bytes(tile, tier) <= device.shared_bytes_per_block]
 
 
+def shape_key(layer: Layer) -> str:
+    """What a layer's best tile depends on, as one word: "conv 64>128 112x112" or "linear 4096>1000"."""
+    if isinstance(layer, Conv):
+        pooled = " pooled" if layer.pooled else ""
+        return f"conv {layer.c_in}>{layer.c_out} {layer.height}x{layer.width}{pooled}"
+    return f"linear {layer.features_in}>{layer.features_out}"
+
+
+@cache
+def stored() -> dict[tuple[str, str, str, int], Tile]:
+    """The tiles that ``predict.search`` has found, by (shape key, tier, device, batch)."""
+    table = files(__package__).joinpath("tiles.csv")
+    if not table.is_file():
+        return {}
+    with table.open(newline="") as lines:
+        return {
+            (row["shape"], row["tier"], row["device"], int(row["batch"])): parse_tile(row["tile"])
+            for row in csv.DictReader(lines)
+        }
+
+
+def parse_tile(text: str) -> Tile:
+    """The tile that ``str(tile)`` names: "256x64x64 box 1x32x8 swapped s2 w4".
+
+    Raises:
+        ValueError: for a text that names no tile.
+    """
+    found = re.fullmatch(r"(\d+)x(\d+)x(\d+) (?:flat|box (\d+)x(\d+)x(\d+))( swapped)?(?: /(\d+))? s(\d+) w(\d+)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no tile; accepted: as in '256x64x64 box 1x32x8 swapped s2 w4'")
+    bm, bn, bk, images, rows, columns, swapped, split_k, stages, warps = found.groups()
+    box = (int(images), int(rows), int(columns)) if images else None
+    return Tile(int(bm), int(bn), int(bk), int(stages), int(warps), box, bool(swapped), int(split_k or 1))
+
+
 @cache
 def choose(layer: Layer, tier: Tier, device_key: str, batch: int) -> Tile:
-    """The tile that this layer runs with.
+    """The tile that this layer runs with: the stored one, else the first of the ranking.
 
     Args:
         layer: any layer but the stem (which has its own fixed tile).
@@ -204,11 +242,16 @@ def choose(layer: Layer, tier: Tier, device_key: str, batch: int) -> Tile:
         device_key: a key of ``floor.hardware.devices``.
         batch: images, at least 1.
     """
-    from ..floor.hardware import device
-
+    found = stored().get((shape_key(layer), tier.name, device_key, batch))
+    if found is not None:
+        return found
     card = device(device_key)
 
-    def rank(tile: Tile) -> tuple[float, int]:  # of equals, the one with more bytes in flight
-        return estimate_clocks(layer, tile, tier, card, batch), -tile.stages
+    def rank(tile: Tile) -> tuple[float, int]:  # of equals, the one with more bytes in flight over the whole card
+        at_once = min(ctas(layer, tile, batch), card.sms * resident(tile, tier, card))
+        return estimate_clocks(layer, tile, tier, card, batch), -at_once * load_bytes(tile, tier) * (tile.stages - 1)
 
-    return min(candidates(layer, tier, card, batch), key=rank)
+    legal = candidates(layer, tier, card, batch)
+    if not legal:
+        raise ValueError(f"no tile of {layer.name} in {tier.name} fits the shared memory of {card.title}")
+    return min(legal, key=rank)

@@ -15,7 +15,6 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from ..floor.hardware import Device
 from ..kernels.plan import Launch
 
 ARCHES = (90, 100)
@@ -53,18 +52,6 @@ class Facts:
     bulk_stores: int
     instructions: int
     triton: str
-
-
-def resident(launch: Launch, facts: Facts, card: Device) -> int:
-    """CTAs of the compiled kernel that fit one SM together.
-
-    Limits of compute capability 9.0 and 10.0 (CUDA C++ Programming Guide, technical specifications): 65,536 registers,
-    handed out by the warp in units of 256; 64 warps; 32 CTAs; the card's shared memory less 1 KB a CTA.
-    """
-    warps = launch.tile.warps
-    registers = -(-facts.registers * 32 // 256) * 256 * warps
-    shared = card.shared_bytes_per_sm // (facts.shared_bytes + 1024)
-    return max(1, min(65536 // registers, 64 // warps, 32, shared))
 
 
 def _read(built) -> Facts:

@@ -1,0 +1,196 @@
+"""The tile search: rank the legal tiles by the time model, compile the best, drop what the compiler spoils, choose.
+
+A candidate is dropped where its kernel spills, has a stack, needs more shared memory than a CTA may have, or fails
+to compile. The rest are ranked by the time model with the compiled kernel's own occupancy. What was chosen is stored
+with the reason in ``kernels/tiles.csv``, from which ``kernels.tiles.choose`` takes it.
+"""
+
+import csv
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..floor.hardware import Device
+from ..floor.hardware import device as find_device
+from ..kernels import tiles
+from ..kernels.plan import Launch, conv_launches, linear_launch
+from ..kernels.tiles import Tile, shape_key
+from ..workload.network import Conv, Layer, Network
+from ..workload.precision import Tier
+from ..workload.precision import tier as find_tier
+from .compiled import Facts, inspect_all
+from .timemodel import MODEL_VERSION, time_of
+from .work import from_launch
+
+TABLE = Path(tiles.__file__).with_name("tiles.csv")
+KEEP = 4  # candidates of a layer that are compiled
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row of ``tiles.csv``: the tile, and why.
+
+    Attributes:
+        shape, tier, device, batch: what it is for.
+        tile: the tile's text.
+        time_us: the time model's, with the compiled kernel's occupancy (evidence: modelled).
+        bound: what binds the layer.
+        ctas, waves: of the main kernel; waves at the occupancy of the compiled kernel.
+        l2_bytes_per_clock: asked of L2 by one SM at the tensor cores' full rate.
+        registers, shared_bytes: of the main kernel.
+        legal, compiled, dropped: candidates considered, compiled, and dropped for what they compiled to.
+        runner_up, runner_up_us: the next best that was not dropped.
+        model_version, triton: with which it was found.
+    """
+
+    shape: str
+    tier: str
+    device: str
+    batch: int
+    tile: str
+    time_us: float
+    bound: str
+    ctas: int
+    waves: float
+    l2_bytes_per_clock: float
+    registers: int
+    shared_bytes: int
+    legal: int
+    compiled: int
+    dropped: int
+    runner_up: str
+    runner_up_us: float | None
+    model_version: str
+    triton: str
+
+
+def launches_of(layer: Layer, tier: Tier, batch: int, tile: Tile, pad: int) -> list[Launch]:
+    """The layer's launches under a tile."""
+    if isinstance(layer, Conv):
+        return conv_launches(layer, tier, batch, tile, pad)
+    return [linear_launch(layer, tier, batch, tile)]
+
+
+def _time_us(launches: Iterable[Launch], card: Device, facts: Facts | None = None) -> float:
+    # the facts are the main kernel's; a reducing launch behind it is bound by its bytes whatever its occupancy
+    return sum(
+        time_of(from_launch(launch, card, facts if i == 0 else None), card).time_us for i, launch in enumerate(launches)
+    )
+
+
+def _rank(launches: list[Launch], card: Device, facts: Facts | None = None) -> tuple[float, int]:
+    """Predicted time to 10 ns and, of equals, the one that has more bytes under way over the whole card."""
+    main = launches[0]
+    at_once = min(main.ctas, card.sms * from_launch(main, card, facts).resident)
+    return round(_time_us(launches, card, facts), 2), -at_once * main.bytes_in_flight
+
+
+def _usable(facts: Facts, card: Device) -> bool:
+    return not facts.spills and not facts.stack_bytes and facts.shared_bytes <= card.shared_bytes_per_block
+
+
+def search(
+    network: Network,
+    tiers: Iterable[str],
+    device: str,
+    batch: int,
+    *,
+    keep: int = KEEP,
+    jobs: int = -1,
+    progress: Callable[[int, int, str], None] = lambda done, total, text: None,
+) -> list[Choice]:
+    """Choose a tile for every layer behind the stem, in each tier.
+
+    Args:
+        network: the layer table; layers of one shape are searched once.
+        tiers: names of precision tiers.
+        device: key of the card.
+        batch: images.
+        keep: candidates of a layer that are compiled, the time model's best.
+        jobs: worker processes; ``joblib.parallel_config`` can put them on a cluster.
+        progress: called with (kernels compiled, kernels to compile, what was compiled).
+
+    Raises:
+        UnknownName: for an unknown tier or device.
+        RuntimeError: where every candidate of a layer was dropped, naming the layer and what was wrong.
+    """
+    card = find_device(device)
+    wanted: list[tuple[Layer, Tier, int, list[tuple[Tile, list[Launch]]]]] = []
+    for name in tiers:
+        tier = find_tier(name)
+        unique = {shape_key(layer): layer for layer in reversed(network.layers[1:])}
+        for layer in reversed(unique.values()):
+            legal = tiles.candidates(layer, tier, card, batch)
+            pad = 0 if layer == network.convs[-1] else 1
+            ranked = sorted(
+                ((tile, launches_of(layer, tier, batch, tile, pad)) for tile in legal),
+                key=lambda pair: _rank(pair[1], card),
+            )
+            # boxes of another shape and the same count are the same to the model: one of them is compiled
+            alike = {(replace(tile, box=None), tile.view, launches[0].ctas): i for i, (tile, launches) in
+                     reversed(list(enumerate(ranked)))}  # fmt: skip
+            wanted.append((layer, tier, len(legal), [ranked[i] for i in sorted(alike.values())[:keep]]))
+    mains = [launches[0] for _, _, _, ranked in wanted for _, launches in ranked]
+    facts: dict[Launch, Facts] = {}
+    for launch, found in inspect_all(mains, card.arch, jobs):
+        facts[launch] = found
+        progress(len(facts), len(mains), f"{launch.tier.name} {launch.layer} {launch.tile}")
+    return [_choose(layer, tier, legal, ranked, facts, card, batch) for layer, tier, legal, ranked in wanted]
+
+
+def _choose(layer, tier, legal, ranked, facts, card, batch) -> Choice:
+    usable = [(tile, launches) for tile, launches in ranked if _usable(facts[launches[0]], card)]
+    if not usable:
+        spoiled = "; ".join(f"{tile}: {facts[launches[0]]}" for tile, launches in ranked)
+        raise RuntimeError(
+            f"no tile of {layer.name} in {tier.name} compiles cleanly, compile more of them (keep): {spoiled}"
+        )
+    usable.sort(key=lambda pair: _rank(pair[1], card, facts[pair[1][0]]))
+    (tile, launches), *others = usable
+    main = launches[0]
+    made = facts[main]
+    work = from_launch(main, card, made)
+    return Choice(
+        shape=shape_key(layer),
+        tier=tier.name,
+        device=card.key,
+        batch=batch,
+        tile=str(tile),
+        time_us=_rank(launches, card, made)[0],
+        bound=time_of(work, card).bound,
+        ctas=main.ctas,
+        waves=round(main.ctas / (card.sms * work.resident), 2),
+        l2_bytes_per_clock=round(main.l2_bytes_per_clock(card), 1),
+        registers=made.registers,
+        shared_bytes=made.shared_bytes,
+        legal=legal,
+        compiled=len(ranked),
+        dropped=len(ranked) - len(usable),
+        runner_up=str(others[0][0]) if others else "",
+        runner_up_us=_rank(others[0][1], card, facts[others[0][1][0]])[0] if others else None,
+        model_version=str(MODEL_VERSION),
+        triton=made.triton,
+    )
+
+
+def store(choices: Iterable[Choice], table: Path = TABLE) -> None:
+    """Write choices into the table, in place of those for the same (shape, tier, device, batch); others stay."""
+    rows = {}
+    if table.is_file():
+        with table.open(newline="") as lines:
+            rows = {_identity(row): row for row in csv.DictReader(lines)}
+    for choice in choices:
+        row = {name: "" if value is None else str(value) for name, value in vars(choice).items()}
+        rows[_identity(row)] = row
+    half = table.with_suffix(".tmp")
+    with half.open("w", newline="") as lines:
+        writer = csv.DictWriter(lines, fieldnames=list(Choice.__dataclass_fields__), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[key] for key in sorted(rows))
+    half.replace(table)
+    tiles.stored.cache_clear()
+    tiles.choose.cache_clear()
+
+
+def _identity(row: dict[str, str]) -> tuple[str, str, int, str]:
+    return row["device"], row["tier"], int(row["batch"]), row["shape"]
