@@ -138,6 +138,15 @@ def test_a_throttled_card_is_a_caveat(tmp_path, fake):
     assert record.caveats == ["the card lowered its clock during timing: sw_power_cap"]
 
 
+@pytest.mark.parametrize(("load", "kind", "said"), [(10.4, "cpu", True), (1.5, "cpu", False), (10.4, "cuda", False)])
+def test_a_busy_cpu_is_a_caveat(tmp_path, fake, load, kind, said):
+    host = {"load_average": [load, 9.0, 7.0], "usable_cores": 2}
+    name = "Fake CPU" if kind == "cpu" else "NVIDIA H200"
+    fake.run(tmp_path / "a" / "r1", {"eager": [2.0] * 5}, name=name, kind=kind, host=host)
+    (record,) = records(tmp_path)
+    assert ("the machine was busy: load average 10.4 on 2 cores" in record.caveats) is said
+
+
 def test_source_with_uncommitted_changes_is_no_recipe(tmp_path, fake):
     fake.run(tmp_path / "a" / "r1", {"eager": [2.0] * 5}, git_dirty=True)
     (record,) = records(tmp_path)

@@ -58,14 +58,18 @@ def _row(standing) -> list[str]:
     return [
         standing.record.variant,
         f"{standing.rank}{'=' if standing.tied_with else ''}",
-        f"{times.as_published_ms:g}",
-        f"{times.low_ms:.4g} to {times.high_ms:.4g}" if times.low_ms is not None else "too few",
+        _ms(times.as_published_ms, 3),
+        f"{_ms(times.low_ms)} to {_ms(times.high_ms)}" if times.low_ms is not None else "too few",
         f"{standing.versus_first:.2f}",
         f"{standing.speedup:.2f}" if standing.speedup else "refused",
         standing.trust.level,
         str(standing.record.origin.observed) + (" stale" if standing.stale else ""),
         standing.id[:8],
     ]
+
+
+def _ms(value: float, digits: int = 4) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.{digits}g}"
 
 
 @app.command()

@@ -186,6 +186,22 @@ class Runs:
     superseded: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
+    def without(self, run: str, why: str) -> "Runs":
+        """These runs less one, with a problem in its place."""
+
+        def less(table: dict[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in table.items() if key != run}
+
+        return Runs(
+            samples=self.samples[self.samples["run"] != run],
+            notes=self.notes[self.notes["run"] != run],
+            provenance=less(self.provenance),
+            folders=less(self.folders),
+            seals=less(self.seals),
+            superseded={old: new for old, new in self.superseded.items() if new != run},
+            problems=[*self.problems, f"{self.folders[run]}: {why}"],
+        )
+
 
 def read_runs(root: Path | str) -> Runs:
     """Read every run below ``root``; a run that does not hold is left out and named in ``problems``.

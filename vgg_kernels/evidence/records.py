@@ -244,7 +244,7 @@ def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, 
     caveats = [] if sealed else ["the run is not sealed: it was interrupted, or is still measuring"]
     if not clean:
         caveats.append("the source that ran differs from any revision (uncommitted changes, or no git)")
-    caveats += conditions(runs.notes, key)
+    caveats += conditions(runs.notes, key) + busy(facts)
     times = group.sort_values("sample")["time_ms"].to_numpy()
     return Record(
         variant=key["variant"],
@@ -292,6 +292,15 @@ def conditions(notes: pd.DataFrame, key: dict[str, Any]) -> list[str]:
         for found in payloads
         if found.get("throttled") and found.get("layer") == WHOLE and all(found.get(name) == key[name] for name in same)
     ]
+
+
+def busy(facts: dict[str, Any]) -> list[str]:
+    """Whether a CPU had other work than the measurement when it began: more runnable processes than cores."""
+    host = facts.get("host", {})
+    load, cores = host.get("load_average"), host.get("usable_cores")
+    if facts["hardware"]["kind"] != "cpu" or not load or not cores or load[0] <= cores:
+        return []
+    return [f"the machine was busy: load average {load[0]:g} on {cores} cores"]
 
 
 def newest(records: Iterable[Record]) -> date:

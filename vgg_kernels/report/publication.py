@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ..evidence import ranking
 from ..evidence.durable import fingerprint, first_change, write_whole
-from ..evidence.ledger import NOTES, PROVENANCE, SAMPLES, SEAL, Runs, read_runs
+from ..evidence.ledger import NOTES, PROVENANCE, SAMPLES, SEAL, Runs
 from ..evidence.ranking import Standing
 from ..evidence.records import Facts
 from ..evidence.schema import BadData, Fingerprint, check_document
@@ -41,7 +41,7 @@ def publication() -> Publication:
     Raises:
         BadData: where a recorded file does not hold, naming file and row.
     """
-    runs = {place: read_runs(study.root() / place) for place in RECORDED}
+    runs = study.read_places(RECORDED)
     problems = [f"{place}/{problem}" for place, ledger in runs.items() for problem in ledger.problems]
     if problems:
         raise BadData(problems[0])
@@ -100,8 +100,10 @@ def _changed_files(published: Publication) -> Iterator[str]:
 def _differences(published: Publication, now: Publication) -> Iterator[str]:
     if published.workload != now.workload or now.workload != IDENTITY:
         yield f"workload: published {published.workload}, pinned {IDENTITY}, recomputed {now.workload}"
-    for name in sorted(set(now.sources) - set(published.sources)):
-        yield f"{name}: not in {PUBLISHED} yet; `python -m vgg_kernels records publish` adds it"
+    new = sorted(set(now.sources) - set(published.sources))
+    if new:  # with them every rank may move, so there is nothing to compare yet
+        yield from (f"{name}: not in {PUBLISHED} yet; `python -m vgg_kernels records publish` adds it" for name in new)
+        return
     for number, (was, row) in enumerate(zip(published.standings, now.standings, strict=False), start=1):
         for key, a, b in _unequal(was.model_dump(mode="json"), row.model_dump(mode="json")):
             yield f"{PUBLISHED} record {number} ({row.record.where}): {key} is published as {a!r}, recomputed {b!r}"

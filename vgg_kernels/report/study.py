@@ -6,6 +6,8 @@ is ``fresh``, which is the same where nothing was measured.
 """
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -56,11 +58,25 @@ def reported_hopper() -> pd.DataFrame:
 def runs() -> dict[str, Runs]:
     """The ledger's runs by where they are kept, as ``VGG_STUDY`` decides.
 
+    A run may supersede one that is kept elsewhere. Of two places that hold a run of one id the first counts.
+
     Raises:
         UnknownName: for another value of ``VGG_STUDY``.
     """
-    shown = choose("VGG_STUDY", os.environ.get("VGG_STUDY", "fresh"), CHOICES)
-    return {place: read_runs(root() / place) for place in shown}
+    return read_places(choose("VGG_STUDY", os.environ.get("VGG_STUDY", "fresh"), CHOICES))
+
+
+def read_places(places: Iterable[str]) -> dict[str, Runs]:
+    """The runs of several of the study's folders, as ``runs`` has them."""
+    found: dict[str, Runs] = {}
+    for place in places:
+        ledger = read_runs(root() / place)
+        for earlier, known in found.items():
+            for run in set(known.provenance) & set(ledger.provenance):
+                ledger = ledger.without(run, f"its run id {run!r} is that of a run in {earlier}")
+        found[place] = ledger
+    superseded = {old: new for ledger in found.values() for old, new in ledger.superseded.items()}
+    return {place: replace(ledger, superseded=superseded) for place, ledger in found.items()}
 
 
 def measured() -> pd.DataFrame:
