@@ -27,12 +27,13 @@ INTERPRETED: bool = os.environ.get(VARIABLE, "0") == "1"
 def check_overflow(enabled: bool) -> None:
     """Whether the interpreter repeats every 32-bit integer operation in 64 bits and asserts that nothing overflowed.
 
-    Triton's interpreter does so by default, at five times the running time. Here it is off, and a test turns it on.
+    Triton's interpreter repeats them by default, at five times the running time, and asserts nothing. Here it does
+    neither, and a test turns both on.
     """
     from triton.runtime import interpreter
 
     builder = interpreter.interpreter_builder
-    builder.options = replace(builder.options, sanitize_overflow=enabled)
+    builder.options = replace(builder.options, sanitize_overflow=enabled, debug=enabled)  # debug: assertions count
 
 
 if INTERPRETED:

@@ -35,6 +35,8 @@ def encode(values: Tensor, tier: Tier) -> list[Tensor]:
         bits = values.view(torch.int32)
         rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF
         return [torch.where(values.isnan(), bits, rounded).view(torch.float32)]
+    if tier.name == "fp8":  # torch saturates, infinity included, in some versions
+        values = torch.where(values.abs() <= 464, values, torch.nan)
     hi = values.to(dtype)
     if planes(tier) == 2:
         return [hi, ((values - hi.float()) * LO_SCALE.value).to(dtype)]
