@@ -31,13 +31,12 @@ def notebooks(folder: Path, only: str = "") -> list[Path]:
     return chosen
 
 
-def execute(path: Path, on_cell: Callable[[], None] = lambda: None, folder: Path | None = None) -> None:
+def execute(path: Path, on_cell: Callable[[], None] = lambda: None) -> None:
     """Run a notebook top to bottom in a fresh kernel and store it, tidied, in its place.
 
     Args:
         path: the notebook; it stays as it was where a cell fails.
         on_cell: called after each code cell.
-        folder: the kernel's working directory, the notebook's own by default.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell raised; the message shows the cell and the traceback.
@@ -51,7 +50,7 @@ def execute(path: Path, on_cell: Callable[[], None] = lambda: None, folder: Path
         kernel_name="python3",
         coalesce_streams=True,
         extra_arguments=["--log-level=40"],  # its warnings would land between the progress bars
-        resources={"metadata": {"path": str(folder or path.parent)}},
+        resources={"metadata": {"path": str(path.parent)}},
         on_cell_executed=lambda **_: on_cell(),
     ).execute()
     text = nbformat.writes(tidy(notebook)) + "\n"
