@@ -195,7 +195,8 @@ class FakeBench:
         return [{"quantity": "copy_bandwidth", "value": 1e12, "unit": "B/s", "how": "made up"}], []
 
     def release(self):
-        pass
+        if not self.alive:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     def usable(self):
         return self.alive

@@ -207,6 +207,20 @@ def test_a_step_over_its_limit_is_failed_and_the_next_begins(go, fakes):
     assert not outcome.interrupted
 
 
+def test_a_device_that_never_says_whether_it_answers_is_lost(go, fakes):
+    class Bites(fakes.NoWatchdog):
+        expired = True
+
+    bench = fakes.FakeBench()
+
+    def hang():
+        raise KeyboardInterrupt
+
+    bench.usable = hang
+    with pytest.raises(DeviceLost):
+        go(bench, watchdog=Bites)
+
+
 def test_the_limit_grows_with_the_estimate_and_ends_with_the_budget(go, fakes):
     limits = []
 
@@ -216,7 +230,7 @@ def test_the_limit_grows_with_the_estimate_and_ends_with_the_budget(go, fakes):
 
     go(fakes.FakeBench(takes={"verify": 40.0}), total=200.0, watchdog=Notes)
     assert limits[0] == 90.0  # compiling: one fake second is expected, and every step may take so much
-    assert limits[1] == 200.0  # the gate: five times its estimate
+    assert limits[2] == 200.0  # the gate: five times its estimate
     assert min(limits) >= 30.0
 
 

@@ -100,7 +100,8 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
         with Steps(bench, len(steps), budget) as progress:
             found = session.run(bench, folder, steps, budget, progress.tell)
     except DeviceLost:
-        return STUCK
+        sys.stdout.flush()
+        os._exit(STUCK)  # not by way of clean-up, which waits for a device that no longer answers
     except (OutputLost, OSError) as error:
         _say(f"{error}; what was written before stays in {folder}")
         return 1

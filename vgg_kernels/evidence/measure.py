@@ -6,6 +6,7 @@ began and how they ended, and a timer whose rows are there is not run again.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from .watchdog import Watchdog
 
 ATTEMPTS = 2  # a step in which the process died twice is not begun again
 LIMIT_TIMES, LIMIT_S = 5.0, 90.0  # a step's limit: so many times its estimate, and at least so many seconds
+RECOVERY_S = 60.0  # for letting go of a step and asking the device whether it still answers
 OVERRUN_S = 30.0  # what a step that was begun inside the budget may take beyond it
 FINAL = ("done", "failed", "refused")
 RUNS_OURS = ("time", "layers", "profile")  # parts for which a tier of ours must have passed the gate
@@ -223,8 +225,19 @@ class _Run:
         return self._recover(step)
 
     def _recover(self, step: Step) -> bool:
-        self.bench.release()
-        if not self.bench.usable():
+        """Let go of the step; whether to go on. A device that is lost may also never answer that it is."""
+        dog = self.watchdog(RECOVERY_S, lambda: None)
+        alive = False
+        try:
+            with dog:
+                with suppress(Exception):  # a poisoned context refuses this too; what follows finds out
+                    self.bench.release()
+                alive = self.bench.usable()
+        except KeyboardInterrupt:
+            if not dog.expired:
+                self.outcome.interrupted, self.outcome.complete = True, False
+                return False
+        if not alive:
             raise DeviceLost(f"{self.bench.name} no longer answers after {step.name}")
         return True
 
