@@ -33,9 +33,20 @@ def test_a_whole_run_leaves_rows_gates_profiles_and_ceilings(go):
     assert all(set(row) == set(COLUMNS) for row in writer.rows)
     assert {row["layer"] for row in writer.rows} == {"network", "conv1_1", "fc8"}
     assert writer.of("compile")[0]["rows"][0]["tier"] == "fp16"
+    assert writer.of("repeat")[0]["ratio"] == 1.0
     for kind in ("gate", "profile", "ceilings", "timers", "conditions"):
         assert writer.of(kind), kind
     assert [note["state"] for note in writer.of("step")] == ["begun", "done"] * len(outcome.ended)
+
+
+def test_what_was_not_timed_cannot_be_repeated(go, fakes):
+    outcome, writer = go(only=("eager",), batches=(10,))
+    repeat = fakes.FakeWriter()
+    timed = [n for n in writer.notes if n["payload"].get("step", "").startswith("time/")]
+    resumed, _ = go(only=("eager",), writer=repeat, history=History.read(timed, pd.DataFrame()))
+    assert outcome.ended["repeat/eager/10"] == "done"
+    assert resumed.ended["repeat/eager/10"] == "failed"
+    assert not repeat.of("repeat")
 
 
 def test_rows_are_written_as_each_timer_ends_not_at_the_end_of_a_step(go, fakes):

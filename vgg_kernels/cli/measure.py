@@ -15,7 +15,7 @@ BUDGET_S = 480.0
 OUT = "Folder for the run; by default the study's data/local, which git ignores."
 ONLY = (
     "Only this: a variant, a family (eager, inductor, ours), one of our tiers, "
-    "or a part (compile, verify, time, layers, profile, ceilings). Repeatable."
+    "or a part (compile, verify, time, repeat, layers, profile, ceilings). Repeatable."
 )
 UNTIL = "Worker process: measure here and now, until this time (seconds since 1970)."
 

@@ -135,7 +135,7 @@ class TorchBench:
         crowd = max(1.0, provenance.load_average()[0] / torch.get_num_threads())
         forward_s = crowd * self.network.flops(batch or 1) / (40e9 * torch.get_num_threads())
         compiling = crowd * {"layers": 90.0}.get(part, 30.0) if variant and variant.family == "inductor" else 0.0
-        forwards = {"time": 9, "layers": 8, "profile": 4}.get(part, 0)
+        forwards = {"time": 9, "repeat": 9, "layers": 8, "profile": 4}.get(part, 0)
         return {"verify": 20.0 * crowd, "ceilings": 5.0 * crowd}.get(part, compiling + max(forwards * forward_s, 1.0))
 
     @property

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Protocol
 
 import pandas as pd
@@ -23,7 +24,7 @@ LIMIT_TIMES, LIMIT_S = 5.0, 90.0  # a step's limit: so many times its estimate, 
 RECOVERY_S = 60.0  # for letting go of a step and asking the device whether it still answers
 OVERRUN_S = 30.0  # what a step that was begun inside the budget may take beyond it
 FINAL = ("done", "failed", "refused")
-RUNS_OURS = ("time", "layers", "profile")  # parts for which a tier of ours must have passed the gate
+RUNS_OURS = ("time", "repeat", "layers", "profile")  # parts for which a tier of ours must have passed the gate
 
 
 class Writer(Protocol):
@@ -95,14 +96,14 @@ class History:
         begun: how often each step was begun without an end.
         reasons: why a step failed.
         gates: variant to whether it passed.
-        timed: (variant, batch, layer, timer, cache) of every timer with rows.
+        medians: milliseconds by (variant, batch, layer, timer, cache), of every timer with rows.
     """
 
     ended: dict[str, str] = field(default_factory=dict)
     begun: Counter = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)
     gates: dict[str, bool] = field(default_factory=dict)
-    timed: set[tuple[str, int, str, str, str]] = field(default_factory=set)
+    medians: dict[tuple[str, int, str, str, str], float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, notes: Iterable[Mapping[str, Any]], samples: pd.DataFrame) -> "History":
@@ -119,7 +120,7 @@ class History:
             elif note["kind"] == "gate":
                 history.gates[payload["variant"]] = payload["passed"]
         keys = ["variant", "batch", "layer", "timer", "cache"]
-        history.timed = set(samples[keys].itertuples(index=False, name=None)) if len(samples) else set()
+        history.medians = samples.groupby(keys)["time_ms"].median().to_dict() if len(samples) else {}
         return history
 
 
@@ -259,17 +260,29 @@ class _Run:
         key = (step.who.name, step.batch, "network")
         medians: dict[tuple[str, str], list[float]] = defaultdict(list)
         wrong: list[str] = []
-        for timing in self.bench.time(step.who, step.batch, lambda *timer: (*key, *timer) in self.history.timed):
+        for timing in self.bench.time(step.who, step.batch, lambda *timer: (*key, *timer) in self.history.medians):
             wrong += self._keep(step, timing)
             medians[timing.timer, timing.cache] = timing.times_ms
+            self.history.medians[*key, timing.timer, timing.cache] = median(timing.times_ms)
         rows = disagreement(medians)
         if rows:
             self.writer.note("timers", {"variant": step.who.name, "batch": step.batch, "rows": rows})
         return "; ".join(wrong) or None
 
+    def _repeat(self, step: Step) -> str | None:
+        """The first timer once more, built anew; what it differs by is kept beside the samples, not among them."""
+        again = next(iter(self.bench.time(step.who, step.batch, lambda *_: False)))
+        first = self.history.medians.get((step.who.name, step.batch, "network", again.timer, again.cache))
+        if first is None:
+            return "it was not timed before, so there is nothing to repeat"
+        second = median(again.times_ms)
+        about = {"variant": step.who.name, "batch": step.batch, "timer": again.timer, "cache": again.cache}
+        self.writer.note("repeat", jsonable({**about, "first_ms": first, "second_ms": second, "ratio": second / first}))
+        return None
+
     def _layers(self, step: Step) -> str | None:
         def done(layer: str, timer: str, cache: str) -> bool:
-            return (step.who.name, step.batch, layer, timer, cache) in self.history.timed
+            return (step.who.name, step.batch, layer, timer, cache) in self.history.medians
 
         found = self.bench.layers(step.who, step.batch, done)
         return "; ".join(sentence for timing in found for sentence in self._keep(step, timing)) or None

@@ -12,8 +12,9 @@ from .variants import Variant, select, selectable
 
 MAIN_BATCH = 10  # the workload's own
 BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
+REPEATED = ("eager", "inductor", "ours_fp16")  # timed twice: what two runs of the same thing differ by is noise
 GATE_SHARE = 0.4  # of the budget: a slow gate must not leave a run without a single time
-PARTS = ("compile", "verify", "time", "layers", "profile", "ceilings")
+PARTS = ("compile", "verify", "time", "repeat", "layers", "profile", "ceilings")
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def steps(
     """Every step of a run, most important first.
 
     Args:
-        kind: "cuda" or "cpu". On a CPU none of our tiers is timed (they run in Triton's interpreter), so there one
-            tier goes through the gate first, to show that it can, and the others last.
+        kind: "cuda" or "cpu". A CPU takes seconds for an image, so there the smallest batch comes first; and since
+            none of our tiers is timed there (they run in Triton's interpreter), one goes through the gate next, to
+            show that it can, and the others last.
         variants: from ``variants.select``, in order of importance.
         batches: images; the workload's own comes first whatever the order.
         parts: of ``PARTS``; profiles and layers are taken at the first batch.
@@ -69,14 +71,24 @@ def steps(
     found = [Step("verify", v) for v in rows if v.family == "ours"]
     found += [Step("time", v, batch) for batch in order for v in timed]
     found += [Step(part, v, order[0]) for part in ("profile", "layers") for v in timed]
+    found += [Step("repeat", v, order[0]) for v in timed if v.name in REPEATED]
     found.append(Step("ceilings"))
     if kind == "cuda" and any(v.family == "ours" for v in rows):
         found.append(Step("compile"))
     wanted = set(parts)
     chosen = [step for step in found if step.part in wanted]
     gates = [step.name for step in chosen if step.part == "verify"]
-    last = gates[1:] if kind == "cpu" else []
-    return tuple(sorted(chosen, key=lambda step: 12 if step.name in last else _rank(step, order[0])))
+    last, least = (gates[1:], min(order)) if kind == "cpu" else ([], 0)
+
+    def place(step: Step) -> int:
+        if step.name in last:
+            return LAST
+        return FIRST if step.part == "time" and step.batch == least else _rank(step, order[0])
+
+    return tuple(sorted(chosen, key=place))
+
+
+FIRST, LAST = -2, 12  # before and after every rank below
 
 
 def _rank(step: Step, main: int) -> int:
@@ -89,6 +101,7 @@ def _rank(step: Step, main: int) -> int:
         "verify": 0,
         "time": (1 if plain else 6 if slow else 4) if first else (9 if slow else 7),
         "ceilings": 2,
+        "repeat": 4,
         "profile": 3 if plain else 10,
         "layers": 5 if plain and step.family != "layers/inductor" else 8 if not slow else 11,
     }
@@ -103,6 +116,9 @@ GPU_ESTIMATES = {
     "time/inductor": 40.0,
     "time/inductor-max": 100.0,
     "time/ours": 15.0,
+    "repeat/eager": 4.0,
+    "repeat/inductor": 15.0,
+    "repeat/ours": 4.0,
     "profile/eager": 5.0,
     "profile/inductor": 10.0,
     "profile/inductor-max": 60.0,
@@ -187,6 +203,6 @@ def choose(kind: str, words: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tup
     rest = tuple(word for word in words if word not in PARTS)
     if not parts:
         parts = tuple(part for part in PARTS if not rest or part != "ceilings")
-    elif kind == "cuda" and set(parts) & {"time", "layers", "profile"}:
+    elif kind == "cuda" and set(parts) & {"time", "repeat", "layers", "profile"}:
         parts = tuple(part for part in PARTS if part in ("compile", "verify", *parts))
     return parts, select(kind, rest)
