@@ -1,0 +1,151 @@
+"""What the gate has recorded, as tidy rows: errors, spreads, certificates, the kill matrix, accuracy beside speed.
+
+``data/gate`` holds the documents of ``ladder --out``, ``mutants --out`` and ``verify --out``, each with its provenance.
+"""
+
+import json
+
+import pandas as pd
+
+from ..evidence.ladder import EAGER
+from ..evidence.mutants import GATES
+from ..floor.roofline import floor_us
+from ..predict.timemodel import predict
+from ..workload.network import Network
+from ..workload.precision import TIERS
+from .floors import reported_networks
+from .study import root
+
+FOLDER = "data/gate"
+REPORTED_TIER = "tf32"  # KernelBench's flags let convolutions round to tf32; no error was published with its times
+
+
+def recorded(name: str) -> dict:
+    """One document of ``data/gate``.
+
+    Raises:
+        FileNotFoundError: naming the file, where there is none.
+    """
+    path = root() / FOLDER / f"{name}.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{FOLDER}/{path.name} is missing: python -m vgg_kernels writes it with --out")
+    return json.loads(path.read_text())
+
+
+def error_rows(document: dict) -> pd.DataFrame:
+    """By arithmetic and layer, the worst image's relative error, expected and accepted (``ladder``)."""
+    return pd.DataFrame(document["errors"]).assign(evidence=document["evidence"])
+
+
+def ladder_table(errors: pd.DataFrame) -> pd.DataFrame:
+    """The logits' errors: one row an arithmetic, with its error over the expected and over eager fp32's."""
+    last = errors[errors["depth"] == errors["depth"].max()].set_index("arithmetic")
+    eager = last.loc[EAGER, "relative_error"]
+    return pd.DataFrame(
+        {
+            "relative_error": last["relative_error"],
+            "expected": last["expected"],
+            "budget": last["budget"],
+            "of_expected": last["relative_error"] / last["expected"],
+            "of_eager": last["relative_error"] / eager,
+            "evidence": last["evidence"],
+        }
+    ).reset_index()
+
+
+def spread_rows(document: dict) -> pd.DataFrame:
+    """By weights and layer, how far outputs differ between images (``ladder``)."""
+    return pd.DataFrame(document["spread"]).assign(evidence=document["evidence"])
+
+
+def certificate_rows(document: dict) -> pd.DataFrame:
+    """What each check can see: spread, tolerance, their ratio."""
+    columns = ["check", "weights", "inputs", "spread", "tolerance", "sensitivity", "vacuous"]
+    return pd.DataFrame(document["certificates"])[columns].assign(evidence=document["evidence"])
+
+
+def matrix_rows(document: dict) -> pd.DataFrame:
+    """One row a candidate and gate: whether it was killed; mutants first, then the right networks."""
+    rows = [
+        {
+            "candidate": row["name"],
+            "intent": row["intent"],
+            "right": kind == "correct",
+            "gate": gate,
+            "killed": gate in row["killed_by"],
+            "found_by": row["found_by"].get(gate, ""),
+            "evidence": document["evidence"],
+        }
+        for kind in ("mutants", "correct")
+        for row in document[kind]
+        for gate in GATES
+    ]
+    return pd.DataFrame(rows)
+
+
+def matrix_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """By gate: mutants killed and accepted, right networks rejected."""
+    counted = rows.groupby("gate", sort=False)
+    return pd.DataFrame(
+        {
+            "mutants": counted.apply(lambda g: int((~g["right"]).sum()), include_groups=False),
+            "killed": counted.apply(lambda g: int((~g["right"] & g["killed"]).sum()), include_groups=False),
+            "accepted": counted.apply(lambda g: int((~g["right"] & ~g["killed"]).sum()), include_groups=False),
+            "right_rejected": counted.apply(lambda g: int((g["right"] & g["killed"]).sum()), include_groups=False),
+        }
+    ).reset_index()
+
+
+def verdict_rows() -> pd.DataFrame:
+    """What ``verify`` has recorded of our kernels: one row a tier, empty where nothing was."""
+    rows = []
+    for tier in TIERS:
+        path = root() / FOLDER / f"verify_{tier}.json"
+        if path.is_file():
+            document = json.loads(path.read_text())
+            rows.append(
+                {
+                    "tier": tier,
+                    "network": document["network"],
+                    "image": document["image"],
+                    "arithmetic": document["arithmetic"],
+                    "device": document["provenance"]["device_name"],
+                    "relative_error": document["relative_error"],
+                    "eager_relative_error": document["eager_relative_error"],
+                    "checks": len(document["checks"]),
+                    "passed": document["passed"],
+                    "evidence": document["evidence"],
+                }
+            )
+    columns = ["tier", "network", "image", "arithmetic", "device", "relative_error", "eager_relative_error", "checks"]
+    return pd.DataFrame(rows, columns=[*columns, "passed", "evidence"])
+
+
+def pareto_rows(
+    errors: pd.DataFrame, reported: pd.DataFrame, network: Network, devices: tuple[str, ...], batch: int
+) -> pd.DataFrame:
+    """Accuracy beside time: our tiers as modelled, their floors as derived, the published runs as reported.
+
+    Args:
+        errors: ``error_rows``.
+        reported: KernelBench's rows.
+        network: the network.
+        devices: keys of cards.
+        batch: images.
+    """
+    last = errors[errors["depth"] == errors["depth"].max()].set_index("arithmetic")["relative_error"]
+    rows = []
+    for device in devices:
+        for tier in TIERS:
+            common = {"tier": tier, "device": device, "batch": batch, "relative_error": last[tier]}
+            modelled = sum(row.time_us for row in predict(network, tier, device, batch)) / 1e3
+            derived = floor_us(network, tier, device, batch) / 1e3
+            rows.append({"what": "our kernels", **common, "time_ms": modelled, "evidence": "modelled"})
+            rows.append({"what": "floor", **common, "time_ms": derived, "evidence": "derived"})
+    for (name, device, variant), mean_ms in reported_networks(reported).items():
+        if name == network.name and device in devices:
+            rows.append(
+                {"what": variant, "tier": REPORTED_TIER, "device": device, "batch": batch,
+                 "relative_error": last[REPORTED_TIER], "time_ms": mean_ms, "evidence": "reported"}
+            )  # fmt: skip
+    return pd.DataFrame(rows)

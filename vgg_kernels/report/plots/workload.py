@@ -1,0 +1,64 @@
+"""Figures of the workload and its check: how the signal dies, and which check finds which wrong network."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+KILLED, ACCEPTED = "#0072B2", "white"
+LINES = {"kaiming": ("#0072B2", "o", "Kaiming weights"), "kernelbench": ("#D55E00", "s", "default weights")}
+
+
+def signal(rows: pd.DataFrame, tolerances: dict[str, float], subject: str) -> Figure:
+    """The largest difference between two images' outputs behind each layer, against the tolerances (log scale).
+
+    Args:
+        rows: ``accuracy.spread_rows``.
+        tolerances: by name.
+        subject: network, batch and inputs, for the title.
+    """
+    fig, ax = plt.subplots(figsize=(8.0, 4.0))
+    for weights, (colour, marker, label) in LINES.items():
+        data = rows[rows["weights"] == weights]
+        ax.plot(data["depth"], data["largest"], color=colour, marker=marker, fillstyle="none", label=label)
+    for name, value in tolerances.items():
+        ax.axhline(value, color="#555555", linestyle="--", linewidth=1.0)
+        ax.text(0.7, value * 1.25, name, color="#555555", va="bottom")
+    names = rows[rows["weights"] == rows["weights"].iloc[0]]
+    ax.set_xticks(names["depth"], names["layer"], rotation=60, ha="right")
+    ax.set_yscale("log")
+    ax.set_ylabel("largest difference between images")
+    ax.set_title(f"Under the default weights the images disappear: {subject}, float64, measured")
+    ax.legend(loc="lower left")
+    return fig
+
+
+def matrix(rows: pd.DataFrame, subject: str) -> Figure:
+    """The kill matrix: a filled cell where a gate rejects a candidate; mutants above, right networks below."""
+    grid = rows.pivot(index="candidate", columns="gate", values="killed")[list(dict.fromkeys(rows["gate"]))]
+    right = rows.drop_duplicates("candidate").set_index("candidate")["right"]
+    order = sorted(grid.index, key=lambda name: (right[name], grid.loc[name].sum(), name))
+    grid = grid.loc[order]
+    fig, ax = plt.subplots(figsize=(8.0, 0.185 * len(grid) + 1.4))
+    for y, name in enumerate(grid.index):
+        for x, killed in enumerate(grid.loc[name]):
+            ax.barh(y, 0.94, left=x + 0.03, height=0.82, facecolor=KILLED if killed else ACCEPTED, edgecolor=KILLED,
+                    hatch="" if killed else "///", linewidth=0.5)  # fmt: skip
+    first_right = next((y for y, name in enumerate(grid.index) if right[name]), len(grid))
+    ax.axhline(first_right - 0.5, color="black", linewidth=1.0)
+    ax.set_xticks([x + 0.5 for x in range(grid.shape[1])], [name.replace(", ", ",\n") for name in grid.columns])
+    ax.xaxis.tick_top()
+    ax.set_yticks(range(len(grid)), grid.index, fontsize=7)
+    ax.set_ylim(len(grid) - 0.4, -0.6)
+    ax.set_xlim(0, grid.shape[1])
+    ax.grid(False)
+    ax.tick_params(length=0)
+    ax.legend(
+        handles=[
+            Patch(facecolor=KILLED, edgecolor=KILLED, label="rejected"),
+            Patch(facecolor=ACCEPTED, edgecolor=KILLED, hatch="///", label="accepted"),
+        ],
+        loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2,
+    )  # fmt: skip
+    ax.set_title(f"Which check finds which wrong network: {subject}, measured; below the line: right networks")
+    return fig
