@@ -99,7 +99,7 @@ def test_any_float_is_torchs_or_not_finite(name, values):
 def tf32(x):
     """Round to nearest even at 10 mantissa bits, by arithmetic: an ulp is 2^(exponent - 11) of frexp's exponent."""
     x = x.double()
-    ulp = torch.ldexp(torch.tensor(1.0, dtype=torch.float64), torch.frexp(x).exponent - 11)
+    ulp = torch.ldexp(torch.ones_like(x), torch.frexp(x).exponent - 11)
     return ((x / ulp).round() * ulp).float()  # torch.round is half to even
 
 

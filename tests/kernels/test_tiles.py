@@ -1,0 +1,113 @@
+"""Tiles: legal ones only, counted as they will be launched, chosen by the estimate unless one is stored."""
+
+from itertools import product
+from math import ceil, prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vgg_kernels.floor.hardware import device, devices
+from vgg_kernels.kernels import tiles
+from vgg_kernels.kernels.tiles import Tile, candidates, choose, ctas, estimate_clocks, parse_tile
+from vgg_kernels.workload.network import Conv, network
+from vgg_kernels.workload.precision import TIERS, tier
+
+VGG = network("vgg19")
+LAYERS = VGG.layers[1:]  # the stem has a tile of its own
+H100 = device("h100_sxm")
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_every_candidate_is_legal(name):
+    for layer, batch in product(LAYERS, (1, 10)):
+        legal = candidates(layer, tier(name), H100, batch)
+        assert legal
+        for tile in legal:
+            assert tiles.shared_bytes(tile, tier(name)) <= H100.shared_bytes_per_block
+            if isinstance(layer, Conv):
+                assert layer.c_out % tile.bn == 0
+                assert layer.c_in % tile.bk == 0
+                if tile.box:
+                    assert prod(tile.box) == tile.bm
+                    assert tile.swapped  # a box reaches wgmma unmoved only as B
+                    assert max(tile.box) <= tiles.MAX_BOX
+                    assert not layer.pooled or tile.box[1] % 2 == tile.box[2] % 2 == 0  # whole windows
+            assert tile.split_k <= ceil(tiles.depth(layer) / tile.bk)
+
+
+def test_an_exact_wave_at_28_by_28():
+    """8410 padded rows in 66 tiles of 128, and 512 channels in two of 256: the 132 SMs of an H100 SXM."""
+    conv = VGG.layer("conv4_2")
+    assert tiles.padded_rows(conv, 10) == 8410
+    assert ctas(conv, Tile(128, 256, 64, 4, 8), 10) == 132 == H100.sms
+    assert ctas(conv, Tile(128, 256, 64, 4, 8, (1, 16, 8)), 10) > 132
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 9), st.sampled_from([(1, 8, 16), (2, 8, 8), (4, 4, 8)]))
+def test_tiles_cover_every_pixel_once(height, width, batch, box):
+    conv = Conv("conv", "conv", 64, 64, height, width, False)
+    flat, boxed = (Tile(128, 64, 64, 4, 4, b, True) for b in (None, box))
+    rows = batch * (height + 1) * (width + 1)
+    assert 0 <= tiles.pixel_tiles(conv, flat, batch) * 128 - rows < 128
+    covered = {
+        (n // box[0], y // box[1], x // box[2]) for n, y, x in product(range(batch), range(height), range(width))
+    }
+    assert tiles.pixel_tiles(conv, boxed, batch) == len(covered)
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_shares_cover_k(name):
+    for layer in LAYERS:
+        for tile in candidates(layer, tier(name), H100, 10):
+            steps = ceil(tiles.depth(layer) / tile.bk)
+            assert steps <= tiles.iterations(layer, tile) * tile.split_k < steps + tile.split_k
+
+
+def test_without_a_stored_tile_the_estimate_chooses(monkeypatch):
+    monkeypatch.setattr(tiles, "stored", dict)
+    for layer in LAYERS:
+        chosen = choose.__wrapped__(layer, tier("fp16"), "h100_sxm", 10)
+        legal = candidates(layer, tier("fp16"), H100, 10)
+        clocks = {tile: estimate_clocks(layer, tile, tier("fp16"), H100, 10) for tile in legal}
+        assert clocks[chosen] == min(clocks.values())
+
+
+def test_a_stored_tile_goes_first_and_for_its_own_case_only(monkeypatch):
+    conv, mine = VGG.layer("conv4_2"), Tile(64, 64, 32, 2, 4)
+    key = (tiles.shape_key(conv), "fp16", "h100_sxm", 10)
+    monkeypatch.setattr(tiles, "stored", lambda: {key: mine})
+    assert choose.__wrapped__(conv, tier("fp16"), "h100_sxm", 10) == mine
+    for other in ((tier("bf16"), "h100_sxm", 10), (tier("fp16"), "h200", 10), (tier("fp16"), "h100_sxm", 9)):
+        assert choose.__wrapped__(conv, *other) != mine
+    assert choose.__wrapped__(VGG.layer("conv4_4"), tier("fp16"), "h100_sxm", 10) != mine  # it pools
+    assert choose.__wrapped__(VGG.layer("conv4_3"), tier("fp16"), "h100_sxm", 10) == mine  # of one shape
+
+
+def test_every_stored_tile_is_a_legal_one():
+    by_shape = {tiles.shape_key(layer): layer for name in ("vgg11", "vgg19") for layer in network(name).layers[1:]}
+    for (shape, name, key, batch), tile in tiles.stored().items():
+        assert tile in candidates(by_shape[shape], tier(name), device(key), batch)
+
+
+@pytest.mark.parametrize("key", devices())
+@pytest.mark.parametrize("name", TIERS)
+def test_every_card_gets_tiles(key, name):
+    for layer in (VGG.layer("conv1_2"), VGG.layer("conv5_4"), VGG.layer("fc6")):
+        assert choose(layer, tier(name), key, 1) in candidates(layer, tier(name), device(key), 1)
+
+
+@given(
+    st.sampled_from([64, 128, 256]), st.sampled_from([64, 256]), st.integers(2, 6),
+    st.sampled_from([None, (1, 8, 16), (2, 4, 32)]), st.booleans(), st.integers(1, 8),
+)  # fmt: skip
+def test_a_tiles_text_names_it(bm, bn, stages, box, swapped, split_k):
+    tile = Tile(bm, bn, 64, stages, 8, box, swapped, split_k)
+    assert parse_tile(str(tile)) == tile
+
+
+@pytest.mark.parametrize("text", ["", "128x256", "128x256x64", "axbxc flat s4 w8", "128x256x64 round s4 w8"])
+def test_what_is_no_tile_is_said(text):
+    with pytest.raises(ValueError, match="is no tile; accepted: as in '256x64x64 box 1x32x8 swapped s2 w4'"):
+        parse_tile(text)
