@@ -121,16 +121,20 @@ def publish() -> None:
 
 
 @app.command()
-def compile() -> None:
+def compile(
+    tier: Annotated[list[str] | None, typer.Option(help="Only this tier. Repeatable; all where none is named.")] = None,
+) -> None:
     """Compile every launch of VGG19 for sm_90 and sm_100, with no GPU, and write data/compiled.csv."""
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
     from ..report import compiled
+    from ..workload.precision import TIERS
 
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("compiling", total=None)
-        table = compiled.record(tell=lambda done: progress.update(task, description=done))
+        tiers = tier or list(TIERS)
+        table = compiled.record(tiers=tiers, tell=lambda done: progress.update(task, description=done))
     print(f"wrote {compiled.FILE}: {len(table)} launches")
 
 

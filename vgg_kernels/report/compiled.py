@@ -3,7 +3,7 @@
 The facts hold for one state of the kernels' sources, whose digest is in every row; of another state they say so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 import pandas as pd
@@ -46,18 +46,23 @@ TABLE = pa.DataFrameSchema(
 )
 
 
-def record(arches: tuple[int, ...] = ARCHES, tell: Callable[[str], None] = lambda done: None) -> pd.DataFrame:
-    """Compile every launch of VGG19 at the public batch, in every tier, for each architecture; write and return it.
+def record(
+    arches: Iterable[int] = ARCHES,
+    tiers: Iterable[str] = tuple(TIERS),
+    tell: Callable[[str], None] = lambda done: None,
+) -> pd.DataFrame:
+    """Compile every launch of VGG19 at the public batch for each architecture; write and return the facts.
 
     Takes minutes on two cores where nothing is cached, and no GPU.
 
     Args:
         arches: 90 for Hopper, 100 for Blackwell.
+        tiers: precision tiers; the file holds these and no others.
         tell: called with "sm_90 fp16 conv1_1" as each launch is done.
     """
     rows = []
     for arch in arches:
-        for tier in TIERS:
+        for tier in tiers:
             launches = plan(network("vgg19"), tier, KERNELBENCH.batch, PLANNED_FOR[arch])
             for launch, facts in inspect_all(launches, arch):
                 about = {"arch": arch, "tier": tier, "layer": launch.layer, "kernel": launch.kernel}
@@ -87,7 +92,8 @@ def sentence(arch: int, table: pd.DataFrame | None) -> str:
     native, bulk = (products["mma_count"] > 0).sum(), (products["bulk_loads"] > 0).sum()
     spilling = sorted(set(mine.loc[mine["spills"] > 0, "tier"]))
     state = "" if set(mine["kernels_sha256"]) == {sources_digest()} else "; of an earlier state of the kernels"
-    spills = f"registers spill in {', '.join(spilling)}" if spilling else "no register spills"
+    count = (mine["spills"] > 0).sum()
+    spills = f"{count} launches spill registers (in {', '.join(spilling)})" if spilling else "no register spills"
     versions = ", ".join(sorted(set(mine["triton"])))
     return (
         f"Compiled for sm_{arch} with no GPU (Triton {versions}): {len(mine)} launches in {mine['tier'].nunique()} "
