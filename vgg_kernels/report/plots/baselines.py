@@ -9,6 +9,9 @@ from ..baselines import ORDER
 
 COLOURS = dict(zip(ORDER, ("#CC79A7", "#009E73", "#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#555555"), strict=True))
 HATCHES = dict(zip(ORDER, ("xx", "..", "//", "", "\\\\", "--", "oo"), strict=True))
+TIMERS = (("kernelbench", "cold"), ("do_bench", "cold"), ("host", "cold"), ("cuda_events", "warm"), ("graph", "cold"),
+          ("graph", "warm"))  # fmt: skip
+FAMILIES = {"eager": ("o", "#0072B2"), "inductor": ("s", "#E69F00"), "ours": ("D", "#D55E00")}
 LABELLED = 0.05  # shares from here on are written into their bar
 GREY = "#555555"
 
@@ -70,19 +73,21 @@ def layers(rows: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
 
 
 def timers(rows: pd.DataFrame) -> Figure:
-    """Each timer's median over the public protocol's, one line a variant, one panel a device; ``timer_ratios``."""
+    """Each timer's median over the public protocol's, one point a variant, one panel a device; ``timer_ratios``."""
     devices = list(dict.fromkeys(rows["device"]))
-    fig, axes = plt.subplots(1, len(devices), figsize=(8.0, 3.6), squeeze=False, sharey=True)
+    fig, axes = plt.subplots(1, len(devices), figsize=(8.0, 3.8), squeeze=False, sharey=True)
     for ax, device in zip(axes[0], devices, strict=True):
         here = rows[rows["device"] == device]
         here = here[here["batch"] == (10 if 10 in set(here["batch"]) else here["batch"].iloc[0])]
-        names = list(dict.fromkeys(here["timer"] + "\n" + here["cache"]))
-        for marker, (variant, points) in zip("osD^vP*X<>hdp1234", here.groupby("variant"), strict=False):
-            at = [names.index(f"{p.timer}\n{p.cache}") for p in points.itertuples()]
-            ax.plot(at, points["ratio"], linestyle="", marker=marker, fillstyle="none", label=variant)
+        shown = [key for key in TIMERS if key in set(zip(here["timer"], here["cache"], strict=True))]
+        for shift, (family, (marker, colour)) in enumerate(FAMILIES.items(), start=-1):
+            points = here[here["variant"].str.startswith(family)]
+            at = [shown.index((p.timer, p.cache)) + 0.2 * shift for p in points.itertuples()]
+            ax.plot(at, points["ratio"], linestyle="", marker=marker, fillstyle="none", markeredgewidth=1.6,
+                    color=colour, label=family)  # fmt: skip
         ax.axhline(1.0, color=GREY, linewidth=0.8)
-        ax.set_xticks(range(len(names)), names)
+        ax.set_xticks(range(len(shown)), ["\n".join(key) for key in shown])
         ax.set_title(f"{here['device_name'].iloc[0]}, batch {here['batch'].iloc[0]}, measured")
-    axes[0, 0].set_ylabel("median over the public protocol's")
-    fig.legend(loc="outside lower center", ncols=3)
+    axes[0, 0].set_ylabel("median / kernelbench's")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(FAMILIES))
     return fig
