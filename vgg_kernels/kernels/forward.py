@@ -85,7 +85,8 @@ class Forward:
         if self.graph is None:
             self.run(self.images, packed)  # compiles, and loads the modules, which a capture may not
             self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
+            # a stream of this device: PyTorch's default capture stream belongs to the first device that captured
+            with torch.cuda.graph(self.graph, stream=torch.cuda.Stream(x.device)):
                 self.run(self.images, packed)
         self.graph.replay()
         return self.logits
