@@ -37,6 +37,8 @@ def encode(values: Tensor, tier: Tier) -> list[Tensor]:
         return [torch.where(values.isnan(), bits, rounded).view(torch.float32)]
     if tier.name == "fp8":  # torch saturates, infinity included, in some versions
         values = torch.where(values.abs() <= 464, values, torch.nan)
+    if tier.name == "fp8":  # PyTorch saturates, infinities too; 464 is the last to round to e4m3's largest, 448
+        values = torch.where(values.abs() <= 464, values, torch.nan)
     hi = values.to(dtype)
     if planes(tier) == 2:
         return [hi, ((values - hi.float()) * LO_SCALE.value).to(dtype)]
