@@ -247,9 +247,10 @@ def choose(layer: Layer, tier: Tier, device_key: str, batch: int) -> Tile:
         return found
     card = device(device_key)
 
-    def rank(tile: Tile) -> tuple[float, int]:  # of equals, the one with more bytes in flight over the whole card
-        at_once = min(ctas(layer, tile, batch), card.sms * resident(tile, tier, card))
-        return estimate_clocks(layer, tile, tier, card, batch), -at_once * load_bytes(tile, tier) * (tile.stages - 1)
+    def rank(tile: Tile) -> tuple[float, int, int]:  # of equals: fewer waves, then more bytes in flight on the card
+        count, slots = ctas(layer, tile, batch), card.sms * resident(tile, tier, card)
+        in_flight = min(count, slots) * load_bytes(tile, tier) * (tile.stages - 1)
+        return estimate_clocks(layer, tile, tier, card, batch), ceil(count / slots), -in_flight
 
     legal = candidates(layer, tier, card, batch)
     if not legal:

@@ -8,6 +8,7 @@ with the reason in ``kernels/tiles.csv``, from which ``kernels.tiles.choose`` ta
 import csv
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from ..floor.hardware import Device
@@ -78,11 +79,15 @@ def _time_us(launches: Iterable[Launch], card: Device, facts: Facts | None = Non
     )
 
 
-def _rank(launches: list[Launch], card: Device, facts: Facts | None = None) -> tuple[float, int]:
-    """Predicted time to 10 ns and, of equals, the one that has more bytes under way over the whole card."""
+def _rank(launches: list[Launch], card: Device, facts: Facts | None = None) -> tuple[float, int, int]:
+    """Predicted time to 10 ns; of equals the one with fewer waves, then more bytes under way over the whole card."""
     main = launches[0]
-    at_once = min(main.ctas, card.sms * from_launch(main, card, facts).resident)
-    return round(_time_us(launches, card, facts), 2), -at_once * main.bytes_in_flight
+    slots = card.sms * from_launch(main, card, facts).resident
+    return (
+        round(_time_us(launches, card, facts), 2),
+        ceil(main.ctas / slots),
+        -min(main.ctas, slots) * main.bytes_in_flight,
+    )
 
 
 def _usable(facts: Facts, card: Device) -> bool:
