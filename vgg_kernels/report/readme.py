@@ -9,6 +9,7 @@ from ..evidence.ranking import Standing
 from ..floor.hardware import devices
 from ..predict.timemodel import predict
 from ..workload.precision import TIERS
+from .accuracy import error_rows, ladder_table, recorded
 from .page import BATCH, SUBJECT, VGG19, Page
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
@@ -16,18 +17,24 @@ NONE = "–"
 
 
 def table(page: Page) -> pd.DataFrame:
-    """Floor, prediction and fastest record by tier, in milliseconds.
+    """Error, floor, prediction and fastest record by tier; times in milliseconds.
 
-    Floor and prediction are the public record's card's; records are the fastest of each tier's cohort whose timer is
-    KernelBench's with a cold L2, one column a card that has any.
+    The error is that of the tier's arithmetic, emulated, against float64 with Kaiming weights. Floor and prediction
+    are the public record's card's; records are the fastest of each tier's cohort whose timer is KernelBench's with a
+    cold L2, one column a card that has any.
     """
-    rows = {name: _bounds(name) for name in TIERS}
+    ladder = ladder_table(error_rows(recorded("ladder"))).set_index("arithmetic")
+    rows = {name: _error(ladder.loc[name]) | _bounds(name) for name in TIERS}
     for standing in page.standings:
         cohort = standing.record.cohort
         protocol = (cohort.network, cohort.batch, cohort.timer, cohort.cache)
         if standing.rank == 1 and protocol == ("vgg19", BATCH, "kernelbench", "cold") and cohort.device in devices():
             rows[cohort.tier].setdefault(_column(standing), _cell(standing))
     return pd.DataFrame.from_dict(rows, orient="index").fillna(NONE).rename_axis("tier").reset_index()
+
+
+def _error(row: pd.Series) -> dict[str, str]:
+    return {f"error, emulated ({row['evidence']})": f"{row['relative_error']:.1e}"}
 
 
 def _bounds(tier: str) -> dict[str, str]:
