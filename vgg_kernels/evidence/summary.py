@@ -17,8 +17,8 @@ def condense(samples: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         ``variant``, ``tier``, ``batch``, ``timer``, ``cache``, ``samples``, ``median_ms``, ``low_ms`` and ``high_ms``
-        (the middle half of the samples), and ``vs_eager``, ``vs_inductor``: the baseline's median over this one's, above
-        1 where this one is faster, missing where the run has no such baseline.
+        (the middle half of the samples), and ``vs_eager``, ``vs_inductor``: the baseline's median over this one's,
+        above 1 where this one is faster, missing where the run has no such baseline.
     """
     whole = samples[samples["layer"] == "network"] if len(samples) else samples
     groups = whole.groupby(["variant", "tier", *COHORT], sort=False)["time_ms"]
