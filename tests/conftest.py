@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,13 @@ from vgg_kernels.evidence.provenance import device_key
 def _figures_elsewhere(tmp_path_factory):
     os.environ["VGG_STUDY_FIGURES"] = str(tmp_path_factory.mktemp("figures"))
     os.environ["VGG_STUDY"] = "recorded"  # what this machine has measured is no test's business
+
+
+@pytest.fixture(autouse=True)
+def _figures_closed():
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 def pytest_collection_modifyitems(items):
@@ -115,7 +123,5 @@ def tiny_network():
         convs.append(Conv(f"conv{i + 1}", f"features.{index}", c_in, c_out, size, size, pool))
         size //= 2 if pool else 1
     sizes = (32 * size * size, 128, 128, 300)
-    linears = tuple(
-        Linear(f"fc{6 + i}", f"classifier.{3 * i}", sizes[i], sizes[i + 1], relu=i < 2) for i in range(3)
-    )
+    linears = tuple(Linear(f"fc{6 + i}", f"classifier.{3 * i}", sizes[i], sizes[i + 1], relu=i < 2) for i in range(3))
     return Network("tiny", 64, sizes[-1], tuple(convs), linears)
