@@ -4,7 +4,7 @@ import pytest
 
 from vgg_kernels.evidence.schema import BadData
 from vgg_kernels.kernels.plan import plan
-from vgg_kernels.predict.compiled import sources_digest
+from vgg_kernels.predict.compiled import PLAN_SOURCES, sources_digest
 from vgg_kernels.report import compiled
 from vgg_kernels.workload.network import network
 
@@ -32,7 +32,7 @@ def test_nothing_recorded_says_how_to_compile(table):
 
 
 def test_the_sentence_counts_what_is_there(table):
-    found = table(ROW.format(arch=100, spills=0, digest=sources_digest()))
+    found = table(ROW.format(arch=100, spills=0, digest=sources_digest(PLAN_SOURCES)))
     text = compiled.sentence(100, found)
     assert "Triton 3.7.1" in text
     assert "1 launches in 1 tiers; of the 1 tensor-core products 1 use" in text
@@ -62,3 +62,8 @@ def test_recording_compiles_the_plan(table, monkeypatch):
     assert (products["mma_count"] > 0).all()
     assert (products["bulk_loads"] > 0).all()
     assert compiled.facts().equals(written.astype(compiled.facts().dtypes.to_dict()))
+
+
+def test_the_recorded_facts_are_of_the_kernels_as_they_are():
+    """After a change to kernels or tiles, ``records compile`` writes them anew."""
+    assert set(compiled.facts()["kernels_sha256"]) == {sources_digest(PLAN_SOURCES)}

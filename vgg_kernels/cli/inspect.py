@@ -7,8 +7,6 @@ import typer
 from .output import Json, print_json, print_table
 from .progress import progress_bar
 
-PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # whose tiles are compiled for an architecture
-
 
 def command(
     arch: Annotated[int, typer.Option(help="Compute capability as one number: 90 or 100.")] = 90,
@@ -23,7 +21,7 @@ def command(
     """
     from ..floor.hardware import device as find_device
     from ..kernels.plan import plan
-    from ..predict.compiled import inspect_all
+    from ..predict.compiled import PLANNED_FOR, inspect_all
     from ..predict.work import occupancy
     from ..workload.choice import choose
     from ..workload.network import network as build_network

@@ -16,9 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..kernels.plan import Launch
+from ..workload.choice import choose
 
-ARCHES = (90, 100)
-KERNEL_SOURCES = ("numerics", "signature", "stem", "conv3x3", "reduce", "linear")
+PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # architecture: the card whose tiles are compiled for it
+KERNEL_SOURCES = ("numerics.py", "signature.py", "stem.py", "conv3x3.py", "reduce.py", "linear.py")
+PLAN_SOURCES = (*KERNEL_SOURCES, "plan.py", "tiles.py", "tiles.csv")
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,13 @@ def compile_launch(launch: Launch, arch: int) -> Facts:
 
 
 @cache
-def sources_digest() -> str:
-    """SHA-256 over the kernels' sources: facts of another source are not facts of this one."""
+def sources_digest(names: tuple[str, ...] = KERNEL_SOURCES) -> str:
+    """SHA-256 over files of the kernels' folder: facts of another source are not facts of this one.
+
+    A kernel's own facts follow from ``KERNEL_SOURCES`` and its launch; which launches there are, from ``PLAN_SOURCES``.
+    """
     folder = Path(__file__).parent.parent / "kernels"
-    return hashlib.sha256(b"".join((folder / f"{name}.py").read_bytes() for name in KERNEL_SOURCES)).hexdigest()
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
 def _key(launch: Launch, arch: int) -> str:
@@ -178,10 +183,9 @@ def inspect_all(launches: Iterable[Launch], arch: int, jobs: int = -1) -> Iterat
         jobs: worker processes, -1 for one a core; ``joblib.parallel_config`` can put them on a cluster.
 
     Raises:
-        ValueError: for an architecture that has no bulk tensor copies.
+        UnknownName: for an architecture that has no bulk tensor copies, or that we have no card of.
     """
-    if arch not in ARCHES:
-        raise ValueError(f"unknown architecture sm_{arch}; accepted: {', '.join(map(str, ARCHES))}")
+    choose("architecture", arch, PLANNED_FOR)
     from joblib import Parallel, delayed
 
     launches = list(launches)

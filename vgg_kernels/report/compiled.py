@@ -12,20 +12,19 @@ import pandera.pandas as pa
 from ..evidence import schema
 from ..evidence.durable import write_whole
 from ..kernels.plan import plan
-from ..predict.compiled import ARCHES, inspect_all, sources_digest
+from ..predict.compiled import PLAN_SOURCES, PLANNED_FOR, inspect_all, sources_digest
 from ..workload.identity import KERNELBENCH
 from ..workload.network import network
 from ..workload.precision import TIERS
 from . import study
 
 FILE = "data/compiled.csv"
-PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # whose launch plan is compiled
 
 _COUNT = pa.Column(float, pa.Check.ge(0), metadata={"dtype": int})
 _WORD = pa.Column(str, pa.Check.str_length(min_value=1))
 TABLE = pa.DataFrameSchema(
     {
-        "arch": pa.Column(float, pa.Check.isin(ARCHES), metadata={"dtype": int}),
+        "arch": pa.Column(float, pa.Check.isin(list(PLANNED_FOR)), metadata={"dtype": int}),
         "tier": pa.Column(str, pa.Check.isin(list(TIERS))),
         "layer": _WORD,
         "kernel": _WORD,
@@ -47,7 +46,7 @@ TABLE = pa.DataFrameSchema(
 
 
 def record(
-    arches: Iterable[int] = ARCHES,
+    arches: Iterable[int] = tuple(PLANNED_FOR),
     tiers: Iterable[str] = tuple(TIERS),
     tell: Callable[[str], None] = lambda done: None,
 ) -> pd.DataFrame:
@@ -66,7 +65,7 @@ def record(
             launches = plan(network("vgg19"), tier, KERNELBENCH.batch, PLANNED_FOR[arch])
             for launch, facts in inspect_all(launches, arch):
                 about = {"arch": arch, "tier": tier, "layer": launch.layer, "kernel": launch.kernel}
-                rows.append(about | asdict(facts) | {"kernels_sha256": sources_digest()})
+                rows.append(about | asdict(facts) | {"kernels_sha256": sources_digest(PLAN_SOURCES)})
                 tell(f"sm_{arch} {tier} {launch.layer}")
     table = pd.DataFrame(rows)[list(TABLE.columns)]
     write_whole(study.root() / FILE, table.to_csv(index=False, lineterminator="\n"))
@@ -91,7 +90,9 @@ def sentence(arch: int, table: pd.DataFrame | None) -> str:
     products = mine[mine["kernel"].isin(("stem", "conv3x3", "linear")) & (mine["tier"] != "fp32")]
     native, bulk = (products["mma_count"] > 0).sum(), (products["bulk_loads"] > 0).sum()
     spilling = sorted(set(mine.loc[mine["spills"] > 0, "tier"]))
-    state = "" if set(mine["kernels_sha256"]) == {sources_digest()} else "; of an earlier state of the kernels"
+    state = (
+        "" if set(mine["kernels_sha256"]) == {sources_digest(PLAN_SOURCES)} else "; of an earlier state of the kernels"
+    )
     count = (mine["spills"] > 0).sum()
     spills = f"{count} launches spill registers (in {', '.join(spilling)})" if spilling else "no register spills"
     versions = ", ".join(sorted(set(mine["triton"])))
