@@ -77,6 +77,16 @@ def test_the_ladder_is_read_off_at_the_last_layer(document):
     assert set(table["evidence"]) == {"measured"}
 
 
+def test_a_tier_is_dominated_by_one_as_accurate_and_faster(document):
+    table = accuracy.ladder_table(accuracy.error_rows(document))
+    times = dict(zip(TIERS, (6.0, 2.0, 1.5, 1.0, 1.0, 0.5), strict=True))
+    table.loc[table["arithmetic"] == "fp16", "relative_error"] = 1.05e-2  # tf32 has 1e-2 times a power
+    table.loc[table["arithmetic"] == "tf32", "relative_error"] = 1e-2
+    table.loc[table["arithmetic"] == "fp16x3", "relative_error"] = 1e-4
+    table.loc[table["arithmetic"] == "fp32", "relative_error"] = 1e-4
+    assert accuracy.undominated(table, times) == ["fp16x3", "fp16", "fp8"]
+
+
 def test_the_matrix_counts_mutants_and_right_networks_apart(kills):
     table = accuracy.matrix_table(accuracy.matrix_rows(kills)).set_index("gate")
     assert table.loc[GATES[0]].tolist() == [2, 1, 1, 1]

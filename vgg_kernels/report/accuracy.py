@@ -17,6 +17,7 @@ from .floors import reported_networks
 from .study import root
 
 FOLDER = "data/gate"
+ALIKE = 0.1  # errors that differ by less count as equal: another seed moves them by as much
 REPORTED_TIER = "tf32"  # KernelBench's flags let convolutions round to tf32; no error was published with its times
 
 
@@ -51,6 +52,26 @@ def ladder_table(errors: pd.DataFrame) -> pd.DataFrame:
             "evidence": last["evidence"],
         }
     ).reset_index()
+
+
+def undominated(table: pd.DataFrame, times_ms: pd.Series) -> list[str]:
+    """The tiers that no other beats: none is as accurate (to ``ALIKE``) and as fast, and better in one of the two.
+
+    Args:
+        table: ``ladder_table``.
+        times_ms: by tier.
+    """
+    error = table.set_index("arithmetic")["relative_error"]
+    return [
+        tier
+        for tier in TIERS
+        if not any(
+            error[other] <= error[tier] * (1 + ALIKE)
+            and times_ms[other] <= times_ms[tier]
+            and (error[other] * (1 + ALIKE) < error[tier] or times_ms[other] < times_ms[tier])
+            for other in TIERS
+        )
+    ]
 
 
 def spread_rows(document: dict) -> pd.DataFrame:

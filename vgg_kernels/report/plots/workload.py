@@ -28,7 +28,7 @@ def signal(rows: pd.DataFrame, tolerances: dict[str, float], subject: str) -> Fi
     ax.set_xticks(names["depth"], names["layer"], rotation=60, ha="right")
     ax.set_yscale("log")
     ax.set_ylabel("largest difference between images")
-    ax.set_title(f"Under the default weights the images disappear: {subject}, float64, measured")
+    ax.set_title(f"Under the default weights the images disappear\n{subject}, float64 on a CPU, measured")
     ax.legend(loc="lower left")
     return fig
 
@@ -60,5 +60,5 @@ def matrix(rows: pd.DataFrame, subject: str) -> Figure:
         ],
         loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2,
     )  # fmt: skip
-    ax.set_title(f"Which check finds which wrong network: {subject}, measured; below the line: right networks")
+    ax.set_title(f"Which check finds which wrong network (below the line: right ones)\n{subject}, measured")
     return fig
