@@ -21,7 +21,7 @@ from vgg_kernels.report.notebooks import notebooks, tidy
 from vgg_kernels.report.study import root
 
 pytestmark = pytest.mark.browser
-PATIENCE_S = 90
+PATIENCE_S = 180
 
 
 @pytest.fixture
