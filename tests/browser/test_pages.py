@@ -4,7 +4,8 @@ import base64
 
 import pytest
 
-from vgg_kernels.report import html, page
+from vgg_kernels.report import html
+from vgg_kernels.report.page import page as records
 from vgg_kernels.report.site import build
 from vgg_kernels.report.study import root
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    return build(root(), tmp_path_factory.mktemp("site"), html.fragment(page.page()))
+    return build(root(), tmp_path_factory.mktemp("site"), html.fragment(records()))
 
 
 def test_pages_fit_their_width_and_show_every_picture(browser, pages, shots):
