@@ -60,7 +60,6 @@ class Rule:
         self.model = reference(network, "kernelbench").to(device)
         self.inputs = [x.to(device) for x in trial_inputs(network, batch, trials)]
 
-    @torch.no_grad()
     def judge(self, build: Build, tolerance: float = TOLERANCE) -> bool:
         """True where KernelBench would call the candidate correct.
 
@@ -68,16 +67,24 @@ class Rule:
             build: makes the candidate from a copy of the reference.
             tolerance: atol and rtol.
         """
+        return self.judge_at(build, (tolerance,))[0]
+
+    @torch.no_grad()
+    def judge_at(self, build: Build, tolerances: tuple[float, ...]) -> tuple[bool, ...]:
+        """The same at several tolerances, from one run of the trials."""
+        accepted = [True] * len(tolerances)
         try:
             candidate = build(deepcopy(self.model))
             for images in self.inputs:
                 x = images.clone()
                 expected = self.model(x)
-                if not accepts(expected, candidate(x), tolerance):
-                    return False
+                got = candidate(x)
+                accepted = [a and accepts(expected, got, t) for a, t in zip(accepted, tolerances, strict=True)]
+                if not any(accepted):
+                    break
         except Exception:  # whatever a candidate raises is a failed candidate
-            return False
-        return True
+            return (False,) * len(tolerances)
+        return tuple(accepted)
 
 
 @torch.no_grad()

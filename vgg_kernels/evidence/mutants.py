@@ -631,10 +631,8 @@ class Bench:
     def try_out(self, name: str, intent: str, claims: str, build: Callable[[Reference], Emulation]) -> Row:
         """Put one candidate before all four gates."""
         verdicts: dict[str, Verdict] = {}
-        accepted = {}
-        for gate, tolerance in zip(GATES, (TOLERANCE, FIRST_TOLERANCE), strict=False):
-            with _switches_kept():
-                accepted[gate] = self.rule.judge(build, tolerance)
+        with _switches_kept():
+            accepted = dict(zip(GATES, self.rule.judge_at(build, (TOLERANCE, FIRST_TOLERANCE)), strict=False))
         for gate, scheme in zip(GATES[2:], (DEFAULT, KAIMING), strict=True):
             verdicts[gate] = examine(build, self.exam(claims, scheme), stop_early=True)
             accepted[gate] = verdicts[gate].checks_passed
@@ -664,7 +662,7 @@ def kill_matrix(
     *,
     seed: int = 0,
     names: Iterable[str] | None = None,
-    tiers: Iterable[str] = tuple(TIERS),
+    tiers: Iterable[str] | None = None,
     batch: int = BATCH,
     trials: int = TRIALS,
     progress: Callable[[int, int, str], None] | None = None,
@@ -675,14 +673,15 @@ def kill_matrix(
         network: on which network; small ones take seconds a mutant.
         seed: of our gates' questions.
         names: the mutants; None takes all.
-        tiers: the tiers whose correct emulations must be accepted.
+        tiers: the tiers whose correct emulations must be accepted; None takes all, or those that ``names`` claim.
         batch: images of one of KernelBench's trials.
         trials: KernelBench's trials.
         progress: called with candidates done, candidates in all, and the next one's name.
     """
     bench = Bench(network, seed, batch=batch, trials=trials)
     chosen = [MUTANTS[name] for name in (MUTANTS if names is None else names)]
-    tiers = list(tiers)
+    claimed = TIERS if names is None else dict.fromkeys(kind.claims for kind in chosen)
+    tiers = list(claimed if tiers is None else tiers)
     total = len(chosen) + len(tiers)
     rows = []
     with torch.no_grad():
