@@ -8,7 +8,7 @@ from vgg_kernels.__main__ import build
 from vgg_kernels.report.study import root
 
 ROOT = root()
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "data/README.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "data/README.md", "docs/scaling.md"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -23,6 +23,7 @@ from .notebooks import notebooks
 
 STYLE_SHEET = "site.css"
 RECORDS = Path("records.html")
+DOCUMENTS = ("CONTRIBUTING.md", "data/README.md", "docs/scaling.md")  # pages that chapters link to
 
 
 def build(repository: Path, out: Path, records: str = "") -> list[Path]:
@@ -43,7 +44,7 @@ def build(repository: Path, out: Path, records: str = "") -> list[Path]:
         sheet + HtmlFormatter(style="default").get_style_defs(".highlight"), encoding="utf-8"
     )
     sources = [Path("README.md"), *(path.relative_to(repository) for path in notebooks(repository / "notebooks"))]
-    extra = [path for name in ("CONTRIBUTING.md", "data/README.md") if (repository / (path := Path(name))).is_file()]
+    extra = [path for name in DOCUMENTS if (repository / (path := Path(name))).is_file()]
     pages = {source: _address(source) for source in sources + extra}
     bodies = {source: _render(repository / source) for source in pages}
     if records:
