@@ -1,6 +1,7 @@
 """No wrong network passes, and no right one fails."""
 
 from vgg_kernels.evidence.mutants import GATES, MUTANTS, kill_matrix
+from vgg_kernels.workload.network import network
 
 
 def test_there_are_many_and_each_says_what_it_does():
@@ -8,6 +9,14 @@ def test_there_are_many_and_each_says_what_it_does():
     intents = [kind.__doc__ for kind in MUTANTS.values()]
     assert len(set(intents)) == len(intents)
     assert all(intent and "\n" not in intent for intent in intents)
+
+
+def test_a_mistake_that_changes_nothing_is_no_mutant(tiny_network):
+    flattened = MUTANTS["FlattenedChannelsLast"]
+    assert flattened.differs(tiny_network)
+    assert not flattened.differs(network("vgg19", image=32))
+    left = kill_matrix(network("vgg11", image=32), names=["FlattenedChannelsLast"], tiers=())
+    assert left.mutants == ()
 
 
 def test_the_matrix(tiny_network):
