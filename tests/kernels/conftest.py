@@ -17,6 +17,7 @@ from vgg_kernels.kernels.plan import Launch, conv_launches, linear_launch, plan,
 from vgg_kernels.kernels.tiles import Tile
 from vgg_kernels.workload.network import Conv, Layer, Linear, Network
 from vgg_kernels.workload.precision import Tier, tier
+from vgg_kernels.workload.weights import reference
 
 CPU = torch.device("cpu")
 ENOUGH = 100  # numbers among which independent roundings average
@@ -174,3 +175,29 @@ def one():
         launches = staticmethod(launches)
 
     return One
+
+
+@pytest.fixture(scope="session")
+def narrow():
+    """A VGG of 64 channels and 16 x 16 pixels, with and without pools: a fraction of a second interpreted."""
+    convs = (
+        Conv("conv1_1", "features.0", 3, 64, 16, 16, False),
+        Conv("conv1_2", "features.2", 64, 64, 16, 16, True),
+        Conv("conv2_1", "features.5", 64, 64, 8, 8, False),
+        Conv("conv2_2", "features.7", 64, 64, 8, 8, True),
+        Conv("conv3_1", "features.10", 64, 64, 4, 4, True),
+    )
+    sizes = ((256, 256), (256, 256), (256, 10))
+    linears = tuple(Linear(f"fc{6 + i}", f"classifier.{3 * i}", *size, relu=i < 2) for i, size in enumerate(sizes))
+    return Network("narrow", 16, 10, convs, linears)
+
+
+@pytest.fixture(scope="session")
+def alive(narrow):
+    """Its reference with Kaiming weights in the classifier too, so that logits depend on every layer as much."""
+    module = reference(narrow)
+    generator = torch.Generator().manual_seed(3)
+    for layer in narrow.linears:
+        weight = module.get_submodule(layer.key).weight
+        weight.copy_(torch.randn(weight.shape, generator=generator) * (2 / layer.features_in) ** 0.5)
+    return module

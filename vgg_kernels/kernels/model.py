@@ -148,11 +148,6 @@ class VGG(Reference):
             raise ValueError(f"the input is on {x.device} and the model on {home.device}; {accepted}")
         if home.dtype != torch.float32:
             raise ValueError(f"the model's parameters are {home.dtype}; accepted: float32, whatever the tier")
-        if home.is_inference():
-            raise ValueError(
-                "the model's parameters were made under torch.inference_mode, where PyTorch does not count changes, "
-                "so stale packed weights could not be told; make the model outside of it"
-            )
         if INTERPRETED and home.device.type != "cpu":
             raise ValueError(
                 f"the model is on {home.device}, but TRITON_INTERPRET=1 runs kernels on the CPU; accepted: cpu"
@@ -177,6 +172,11 @@ class VGG(Reference):
             return DEFAULT_DEVICE  # tiles are right on every card; only their ranking is the H100's
 
     def _prepare(self, x: Tensor) -> Forward:
+        if self.classifier[0].weight.is_inference():  # asked here: torch.compile cannot trace the question
+            raise ValueError(
+                "the model's parameters were made under torch.inference_mode, where PyTorch does not count changes, "
+                "so stale packed weights could not be told; make the model outside of it"
+            )
         current = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if self._packed is None or current != self._packed_from:
             self.repack()

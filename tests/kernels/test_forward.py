@@ -1,0 +1,89 @@
+"""One forward pass: its workspace is fixed, its launches are the plan's, and no layer leaves another's zeros dirty."""
+
+import pytest
+import torch
+
+from vgg_kernels.kernels.forward import Forward
+from vgg_kernels.kernels.model import VGG
+from vgg_kernels.kernels.plan import plan
+from vgg_kernels.workload.network import network
+from vgg_kernels.workload.precision import TIERS, tier
+from vgg_kernels.workload.reference import activations
+
+CPU = torch.device("cpu")
+
+
+def on_meta(table, name, batch, device_key="h100_sxm"):
+    return Forward(table, tier(name), batch, torch.device("meta"), device_key, {})
+
+
+@pytest.fixture(scope="module")
+def ran(narrow, alive):
+    """A model, two images, the forward that ran them, and its buffers' addresses before it did."""
+    model = VGG(narrow, "fp16")
+    model.load_state_dict(alive.state_dict())
+    x = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    forward = model._prepare(x)
+    before = addresses(forward)
+    forward.partial.fill_(float("nan"))
+    forward.logits.fill_(float("nan"))
+    logits = forward.run(x, model._packed)
+    return model, x, forward, before, logits
+
+
+def addresses(forward):
+    tensors = [forward.images, forward.logits, forward.partial, forward.arrived]
+    for activation in (*forward.outputs.values(), *forward.unpooled.values()):
+        tensors += activation.planes
+    return [tensor.data_ptr() for tensor in tensors]
+
+
+def test_launches_are_the_plans(ran, narrow):
+    assert ran[2].launches == plan(narrow, "fp16", 2)
+
+
+def test_nothing_is_allocated_anew_and_shares_are_read_only_where_written(ran):
+    model, x, forward, before, logits = ran
+    first = logits.clone()
+    assert torch.isfinite(first).all()
+    again = forward.run(x, model._packed)
+    assert addresses(forward) == before
+    assert again is forward.logits
+    assert torch.equal(again, first)
+
+
+def test_every_layer_is_there_to_be_looked_at(ran, narrow, alive):
+    _, x, forward, _, _ = ran
+    want = activations(alive, narrow, x)
+    for name, activation in forward.outputs.items():
+        error = (activation.values() - want[name]).norm() / want[name].norm()
+        assert error < 3 * tier("fp16").unit_roundoff
+    assert list(forward.outputs) == [layer.name for layer in narrow.layers[:-1]]
+
+
+def test_padding_is_still_zero_behind_the_pass(ran):
+    for activation in ran[2].outputs.values():
+        if activation.pad:
+            for plane in activation.planes:
+                assert not plane[:, -1].float().any()
+                assert not plane[:, :, -1].float().any()
+    assert not ran[2].arrived.any()
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_the_workspace_holds_every_activation(name):
+    table = network("vgg19")
+    forward = on_meta(table, name, 10)
+    stored = sum(
+        10 * conv.output_shape[0] * conv.output_shape[1] * conv.output_shape[2] * tier(name).operand_bytes
+        for conv in table.convs
+    )
+    assert forward.workspace_bytes >= stored + 4 * 10 * (3 * 224 * 224 + 1000)
+    assert on_meta(table, name, 20).workspace_bytes > 1.5 * forward.workspace_bytes
+
+
+def test_scales_reach_the_buffers(narrow):
+    forward = Forward(narrow, tier("fp16"), 1, CPU, "h100_sxm", {"conv1_2": 4, "fc6": -3})
+    assert forward.outputs["conv1_2"].exponent == 4
+    assert forward.outputs["fc6"].exponent == -3
+    assert forward.outputs["fc7"].exponent == 0
