@@ -11,7 +11,7 @@ ifeq ($(origin PY), file)
 READY := .venv/.ready
 endif
 
-.PHONY: study test lint types pytest nbval browser-test lab site constraints clean
+.PHONY: study test lint types pytest nbval browser-test lab site compile-matrix constraints clean
 .DEFAULT_GOAL := study
 
 study: $(READY)
@@ -46,6 +46,10 @@ lab: $(READY)
 
 site: $(READY)
 	$(PY) -m vgg_kernels site
+
+# The kernels under other versions of Triton, unpacked under .cache; no GPU needed, some minutes a version.
+compile-matrix: $(READY)
+	$(PY) -m vgg_kernels matrix
 
 constraints: $(READY)
 	@{ grep '^#' constraints.txt; $(PY) -m pip freeze --exclude-editable | grep '==' | grep -v '^#' | sed 's/+.*//'; } > constraints.new
