@@ -217,9 +217,8 @@ class _Author:
             return one_hot(self.network, batch, min(SPIKE, _power_of_two(self.tier.largest / SAFE)))
         if kind == "range":
             x = draw(self.network, batch, "normal", seed)
-            largest = max(
-                float(y.abs().max()) for y in (x, *activations(model, self.network, x, torch.float32).values())
-            )
+            outputs = activations(model, self.network, x.to(self.device), torch.float32).values()
+            largest = max(float(y.abs().max()) for y in (x, *outputs))
             loud = min(LOUD, _power_of_two(self.tier.largest / SAFE / largest))
             return x * torch.exp2(torch.linspace(log2(loud), log2(QUIET), batch)).view(-1, 1, 1, 1)
         if kind == "extremes":  # the loudest, all of one_hot's pixels in one image, the faintest
