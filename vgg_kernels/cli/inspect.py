@@ -52,8 +52,10 @@ def command(
 
 
 def _print(document: dict) -> None:
-    columns = ("layer", "kernel", "tile", "reg", "spill", "stack", "KB shared", "MMA", "", "bulk", "CTAs", "an SM")
-    columns += ("waves", "L2 B/clk", "KB in flight")
+    columns = (
+        "layer", "kernel", "tile", "reg", "spill", "stack", "KB shared", "MMA", "", "bulk", "CTAs", "an SM", "waves",
+        "L2 B/clk", "KB in flight",
+    )  # fmt: skip
     print_table(
         f"Compiled for sm_{document['arch']}, {document['tier']}, batch {document['batch']}, not run on hardware",
         columns,

@@ -40,16 +40,13 @@ class LayerResult:
 
 def ranges(indices: Iterable[int]) -> str:
     """Sorted indices as text: "0-3, 7"."""
-    text: list[str] = []
-    start = previous = None
-    for i in [*sorted(set(indices)), None]:
-        if start is not None and i != previous + 1:
-            text.append(f"{start}" if start == previous else f"{start}-{previous}")
-            start = None
-        if start is None:
-            start = i
-        previous = i
-    return ", ".join(text)
+    runs: list[tuple[int, int]] = []
+    for i in sorted(set(indices)):
+        if runs and i == runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], i
+        else:
+            runs.append((i, i))
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def where_wrong(wrong: Tensor) -> str:

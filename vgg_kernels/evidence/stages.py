@@ -23,8 +23,7 @@ class Stage:
 
     def __init__(self, model: VGG, images: Tensor, layer: str):
         self.layer, self._images = layer, images
-        self._forward = model._prepare(images)
-        self._packed = model._packed or {}
+        self._forward, self._packed = model._prepare(images)
         launches = self._forward.launches
         self._mine = [launch for launch in launches if launch.layer == layer]
         self._before = launches[: launches.index(self._mine[0])]

@@ -6,7 +6,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from ..workload.network import Conv, Network
+from ..workload.network import Conv, Layer, Linear, Network
 from ..workload.precision import Tier
 from . import conv3x3, linear, reduce, stem
 from .layout import Activation, Packed
@@ -55,7 +55,7 @@ class Forward:
                     shape = (batch, layer.height, layer.width, channels)
                     self.unpooled[layer.name] = Activation.empty(shape, tier, device, 1, exponent)
                 if launch.kernel == "reduce":
-                    partial = max(partial, prod(self._partial_shape(launch)))
+                    partial = max(partial, prod(self._partial_shape(launch, layer)))
             else:
                 if layer.relu:
                     self.outputs[layer.name] = Activation.empty((batch, layer.features_out), tier, device, 0, exponent)
@@ -93,27 +93,32 @@ class Forward:
 
     def _launch(self, launch: Launch, x: Tensor, weights: Packed) -> None:
         layer, name = launch.shape, launch.layer
-        target = self.unpooled.get(name) or self.outputs.get(name, self.logits)
+        if isinstance(layer, Linear):
+            target = self.outputs.get(name, self.logits)
+            linear.run(launch, self._input(layer), weights, target, self.partial, self.arrived)
+        else:
+            self._launch_conv(launch, layer, x, weights)
+
+    def _launch_conv(self, launch: Launch, conv: Conv, x: Tensor, weights: Packed) -> None:
+        target = self.unpooled.get(conv.name, self.outputs[conv.name])
         if launch.kernel == "stem":
             stem.run(launch, x, self.exponents.get("input", 0), weights, target)
         elif launch.kernel == "conv3x3":
-            partial = self._partial(launch) if launch.tile.split_k > 1 else None
-            conv3x3.run(launch, self._input(layer), weights, target, partial)
+            partial = self._partial(launch, conv) if launch.tile.split_k > 1 else None
+            conv3x3.run(launch, self._input(conv), weights, target, partial)
         elif launch.kernel == "reduce":
-            reduce.run(launch, self._partial(launch), weights, target)
-        elif launch.kernel == "maxpool":
-            reduce.run(launch, self.unpooled[name], weights, self.outputs[name])
-        else:
-            linear.run(launch, self._input(layer), weights, target, self.partial, self.arrived)
+            reduce.run(launch, self._partial(launch, conv), weights, target)
+        else:  # "maxpool"
+            reduce.run(launch, self.unpooled[conv.name], weights, self.outputs[conv.name])
 
-    def _input(self, layer) -> Activation:
+    def _input(self, layer: Layer) -> Activation:
         names = [other.name for other in self.network.layers]
         return self.outputs[names[names.index(layer.name) - 1]]
 
     @staticmethod
-    def _partial_shape(launch: Launch) -> tuple[int, int]:
-        return launch.tile.split_k * share_rows(launch.shape, launch.batch), launch.shape.c_out
+    def _partial_shape(launch: Launch, conv: Conv) -> tuple[int, int]:
+        return launch.tile.split_k * share_rows(conv, launch.batch), conv.c_out
 
-    def _partial(self, launch: Launch) -> Tensor:
-        shape = self._partial_shape(launch)
+    def _partial(self, launch: Launch, conv: Conv) -> Tensor:
+        shape = self._partial_shape(launch, conv)
         return self.partial[: prod(shape)].view(shape)

@@ -6,6 +6,7 @@ returns fp32 logits. On an NVIDIA GPU (sm_90 or newer) it runs compiled; without
 
 import weakref
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -84,8 +85,8 @@ class VGG(Reference):
     def trace(self, x: Tensor) -> dict[str, Tensor]:
         """Every layer's output by layer name, fp32, ``[N, C, H, W]`` behind ReLU and pool, or ``[N, features]``."""
         self._check(x)
-        forward = self._prepare(x)
-        logits = forward.run(x, self._packed)
+        forward, packed = self._prepare(x)
+        logits = forward.run(x, packed)
         values = {name: activation.values() for name, activation in forward.outputs.items()}
         return values | {self.network.layers[-1].name: logits.clone()}
 
@@ -121,10 +122,8 @@ class VGG(Reference):
         Raises:
             ValueError: for a batch below 1.
         """
-        weights = self.classifier[0].weight
-        return Forward(
-            self.network, self.tier, batch, torch.device("meta"), self._key(weights.device), {}
-        ).workspace_bytes
+        device_key = self._key(self._home().device)
+        return Forward(self.network, self.tier, batch, torch.device("meta"), device_key, {}).workspace_bytes
 
     def __getstate__(self) -> dict:
         """Copies and pickles carry the parameters; packed weights and graphs are made anew."""
@@ -134,9 +133,12 @@ class VGG(Reference):
         super().__setstate__(state)
         _MODELS[id(self)] = self
 
+    def _home(self) -> Tensor:
+        return cast(Tensor, self.classifier[0].weight)
+
     def _check(self, x: Tensor) -> None:
         size = self.network.image
-        home = self.classifier[0].weight
+        home = self._home()
         accepted = f"accepted: float32 [N >= 1, 3, {size}, {size}] on {home.device}"
         if not isinstance(x, Tensor):
             raise ValueError(f"the input is a {type(x).__name__}; {accepted}")
@@ -171,8 +173,8 @@ class VGG(Reference):
         except UnknownName:
             return DEFAULT_DEVICE  # tiles are right on every card; only their ranking is the H100's
 
-    def _prepare(self, x: Tensor) -> Forward:
-        if self.classifier[0].weight.is_inference():  # asked here: torch.compile cannot trace the question
+    def _prepare(self, x: Tensor) -> tuple[Forward, dict[str, Packed]]:
+        if self._home().is_inference():  # asked here: torch.compile cannot trace the question
             raise ValueError(
                 "the model's parameters were made under torch.inference_mode, where PyTorch does not count changes, "
                 "so stale packed weights could not be told; make the model outside of it"
@@ -188,7 +190,7 @@ class VGG(Reference):
                 self._forwards[key] = Forward(
                     self.network, self.tier, len(x), x.device, self._key(x.device), self.exponents
                 )
-        return self._forwards[key]
+        return self._forwards[key], self._packed
 
     def _pack(self) -> dict[str, Packed]:
         packed = {}
@@ -214,12 +216,13 @@ def _forward(x: Tensor, model: int) -> Tensor:
     """The forward as an operator that ``torch.compile`` treats as one opaque node."""
     vgg = _MODELS[model]
     if not x.is_cuda:
-        return vgg._prepare(x).run(x, vgg._packed).clone()
+        forward, packed = vgg._prepare(x)
+        return forward.run(x, packed).clone()
     with torch.cuda.device(x.device):
-        forward = vgg._prepare(x)
+        forward, packed = vgg._prepare(x)
         if torch.cuda.is_current_stream_capturing():  # the caller's graph takes our launches
-            return forward.run(x, vgg._packed).clone()
-        return forward.replay(x, vgg._packed).clone()
+            return forward.run(x, packed).clone()
+        return forward.replay(x, packed).clone()
 
 
 @_forward.register_fake

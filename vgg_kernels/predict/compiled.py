@@ -80,7 +80,7 @@ def _read(built) -> Facts:
     ptx = built.asm["ptx"]
     shapes = {f"{m}x{n}x{k}" for m, n, k in re.findall(r"wgmma\.mma_async\S*?\.m(\d+)n(\d+)k(\d+)", ptx)}
     shapes |= set(re.findall(r"tcgen05\.mma\S*?\.kind::(\w+)", ptx))
-    registers, stack = (int(re.search(rf"{key}:(\d+)", usage)[1]) for key in ("REG", "STACK"))
+    registers, stack = (int(re.findall(rf"{key}:(\d+)", usage)[0]) for key in ("REG", "STACK"))
     return Facts(
         registers=registers,
         spills=count("LDL", "STL"),
@@ -190,17 +190,16 @@ def inspect_all(launches: Iterable[Launch], arch: int, jobs: int = -1) -> Iterat
 
     launches = list(launches)
     keys = [_key(launch, arch) for launch in launches]
-    missing = {key: launch for key, launch in zip(keys, launches, strict=True) if _recall(key) is None}
-    fresh: dict[str, Facts] = {}
+    known = {key: facts for key in dict.fromkeys(keys) if (facts := _recall(key)) is not None}
+    missing = {key: launch for key, launch in zip(keys, launches, strict=True) if key not in known}
     waiting = iter(missing)
     workers = min(jobs, len(missing)) if jobs > 0 else jobs
     tasks = (delayed(_compile_and_keep)(launch, arch) for launch in missing.values())
     results = Parallel(n_jobs=workers, return_as="generator")(tasks) if missing else iter(())
     for key, launch in zip(keys, launches, strict=True):
-        while key in missing and key not in fresh:
-            facts = next(results)
-            fresh[next(waiting)] = facts
-        yield launch, fresh.get(key) or _recall(key)
+        while key not in known:
+            known[next(waiting)] = next(results)
+        yield launch, known[key]
     next(results, None)  # lets joblib see its end
 
 

@@ -6,8 +6,9 @@ and written in the order in which Python needs them. Docstrings and comments sta
 
 import ast
 import importlib
+import importlib.util
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Key = tuple[str, str]  # module and name
@@ -41,7 +42,7 @@ def _read(name: str, replaced: Mapping[Key, str]) -> _Module:
                 local = alias.asname or alias.name.partition(".")[0]
                 found.external[local] = ast.unparse(ast.Import([alias]))
         elif isinstance(node, ast.ImportFrom):
-            _read_import(found, node, loaded.__package__)
+            _read_import(found, node, loaded.__package__ or "")
     for (module, local), source in replaced.items():
         if module == name:
             found.definitions[local] = ast.parse(source).body[0]
@@ -56,10 +57,15 @@ def _read_import(found: _Module, node: ast.ImportFrom, package: str) -> None:
         local = alias.asname or alias.name
         if not origin.startswith(PACKAGE):
             found.external[local] = ast.unparse(ast.ImportFrom(node.module, [alias], 0))
-        elif importlib.util.find_spec(origin).submodule_search_locations is not None:  # a package: names are modules
+        elif _is_package(origin):  # whose names are modules
             found.siblings[local] = f"{origin}.{alias.name}"
         else:
             found.own[local] = (origin, alias.name)
+
+
+def _is_package(name: str) -> bool:
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.submodule_search_locations is not None
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -100,13 +106,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def _function(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
         given = node.args
+        body: Sequence[ast.AST]
         every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
         if isinstance(node, ast.FunctionDef):
             node.decorator_list = [self.visit(d) for d in node.decorator_list]
             node.returns = None
-            body = node.body
             if ast.get_docstring(node) is not None:
-                body = node.body = node.body[1:] or [ast.Return(None)]
+                node.body = node.body[1:] or [ast.Return(None)]
+            body = node.body
         else:
             body = [node.body]
         given.defaults = [self.visit(d) for d in given.defaults]
@@ -120,7 +127,7 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
         else:
-            node.body = [self.visit(s) for s in body]
+            node.body = [self.visit(s) for s in node.body]
         self.shadows.pop()
         return node
 
@@ -132,7 +139,7 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
-    def _comprehension(self, node: ast.AST) -> ast.AST:
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ast.AST:
         self.shadows.append({n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)})
         self.generic_visit(node)
         self.shadows.pop()
@@ -141,7 +148,7 @@ class _Rewriter(ast.NodeTransformer):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
 
-def _stored(body: list[ast.AST]) -> set[str]:
+def _stored(body: Iterable[ast.AST]) -> set[str]:
     """The names that statements assign, nested scopes left out."""
     found: set[str] = set()
     todo = list(body)
@@ -192,7 +199,8 @@ class _Bundle:
             node.name = self.public(key)
         else:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                target.id = self.public((key[0], target.id))
+                if isinstance(target, ast.Name):
+                    target.id = self.public((key[0], target.id))
         for needed in dict.fromkeys(rewriter.needs):
             self.add(needed)
         self.imports |= rewriter.imports

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
+Name = TypeVar("Name", str, int)
 T = TypeVar("T")
 
 
@@ -10,7 +11,7 @@ class UnknownName(ValueError):
     """A name that is in none of our tables; the message lists the names that are."""
 
 
-def choose(kind: str, name: str | int, table: Mapping[str, T] | Mapping[int, T]) -> T:
+def choose(kind: str, name: Name, table: Mapping[Name, T]) -> T:
     """Return ``table[name]``.
 
     Raises:

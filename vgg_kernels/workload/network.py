@@ -119,6 +119,7 @@ class Network:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every parameter, by its name in the state_dict."""
+        weights: dict[str, tuple[int, ...]]
         weights = {f"{conv.key}.weight": (conv.c_out, conv.c_in, 3, 3) for conv in self.convs}
         weights |= {f"{linear.key}.weight": (linear.features_out, linear.features_in) for linear in self.linears}
         return {

@@ -24,6 +24,7 @@ def _kaiming(module: nn.Module) -> None:
     for child in module.modules():
         if isinstance(child, nn.Conv2d):
             nn.init.kaiming_normal_(child.weight, mode="fan_out", nonlinearity="relu")
+            assert child.bias is not None, "every layer of a Reference has a bias"
             nn.init.normal_(child.bias, 0.0, 0.1)  # not zero: a kernel that forgets the bias must show
         elif isinstance(child, nn.Linear):
             nn.init.normal_(child.weight, 0.0, 0.01)

@@ -1,5 +1,7 @@
 """Figures of accuracy: how errors grow with depth, and what accuracy costs in time."""
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
@@ -70,7 +72,7 @@ def pareto(rows: pd.DataFrame) -> Figure:
         Line2D([], [], **point("modelled", "#555555"), label="modelled, our kernels"),
         Line2D([], [], **point("derived", "#555555"), label=f"derived: floor, {find_device(foremost).title}"),
     ]
-    plain = {"color": "#555555", "linestyle": "", "fillstyle": "none"}
+    plain: dict[str, Any] = {"color": "#555555", "linestyle": "", "fillstyle": "none"}
     keys += [
         Line2D([], [], marker=MARKERS[key], label=find_device(key).title, **plain)
         for key in dict.fromkeys(rows["device"])
