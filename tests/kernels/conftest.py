@@ -51,9 +51,9 @@ class Result:
 
 
 def budget(tier: Tier, depth: int) -> float:
-    """Of the norm: independent roundings, 0.41 u rms each, of two operands and a result make 0.71 u; truncated, they
-    would make 1.4 u. An fp32 sum of K products walks some sqrt(K) of its own roundings."""
-    return tier.unit_roundoff + 0.3 * depth**0.5 * 2.0**-24
+    """Of the norm: independent roundings, 0.41 u rms each, of two operands and a result make 0.71 u; one of them
+    truncated would make 1 u, all 1.4 u. An fp32 sum of K products walks some sqrt(K) of its own roundings."""
+    return 0.85 * tier.unit_roundoff + 0.3 * depth**0.5 * 2.0**-24
 
 
 def _allowed(tier: Tier, x: Tensor, weight: Tensor, bias: Tensor, product: Callable, depth: int) -> Tensor:

@@ -146,6 +146,18 @@ def test_a_change_of_weights_is_never_missed(narrow, alive, x, logits):
     assert not torch.equal(changing(x), logits)
 
 
+def test_a_new_weight_at_an_old_address_is_not_missed(narrow, alive, x):
+    """Freed memory comes back at once: neither address nor version would tell the new weight from the old."""
+    replaced = built(narrow, alive)
+    layer = replaced.classifier[0]
+    for i in range(1, 25):
+        del layer.weight
+        layer.weight = nn.Parameter(torch.full((256, 256), float(i)), requires_grad=False)
+        replaced._prepare(x)
+        packed = replaced._packed["fc6"]
+        assert (packed.planes[0].float() * packed.alpha[:, None]).mean() == i
+
+
 def test_parameters_that_cannot_be_watched_are_refused(narrow, x):
     with torch.inference_mode():
         born = VGG(narrow)

@@ -50,6 +50,7 @@ class VGG(Reference):
         self.exponents: dict[str, int] = {}
         self._packed: dict[str, Packed] | None = None
         self._packed_from: tuple = ()
+        self._packed_alive: list[Tensor] = []
         self._forwards: dict[tuple, Forward] = {}
         _MODELS[id(self)] = self
 
@@ -127,7 +128,7 @@ class VGG(Reference):
 
     def __getstate__(self) -> dict:
         """Copies and pickles carry the parameters; packed weights and graphs are made anew."""
-        return self.__dict__ | {"_packed": None, "_packed_from": (), "_forwards": {}}
+        return self.__dict__ | {"_packed": None, "_packed_from": (), "_packed_alive": [], "_forwards": {}}
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -183,6 +184,7 @@ class VGG(Reference):
         if self._packed is None or current != self._packed_from:
             self.repack()
             self._packed, self._packed_from = self._pack(), current
+            self._packed_alive = [p.detach() for p in self.parameters()]  # so that no new weight gets an old address
         stream = torch.cuda.current_stream(x.device).cuda_stream if x.is_cuda else 0
         key = (len(x), x.device, stream)
         if key not in self._forwards:
