@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from vgg_kernels.kernels.plan import plan
 from vgg_kernels.report.export import check, load, source, violations
 from vgg_kernels.workload.choice import UnknownName
-from vgg_kernels.workload.network import network
+from vgg_kernels.workload.network import Conv, Linear, Network, network
 from vgg_kernels.workload.precision import TIERS
 from vgg_kernels.workload.weights import reference
 
@@ -56,9 +57,20 @@ def test_other_batches_and_class_counts_are_refused(tmp_path):
         source(network("vgg11", image=32), "fp12")
 
 
-@pytest.mark.slow
 def test_the_file_passes_its_own_check(tmp_path):
-    subject = network("vgg11", image=32)
+    """On a network of every kernel (the first layer pools behind the stem) that is interpreted in a second."""
+    convs = (
+        Conv("conv1", "features.0", 3, 64, 16, 16, pooled=True),
+        Conv("conv2", "features.3", 64, 64, 8, 8, pooled=False),
+        Conv("conv3", "features.5", 64, 64, 8, 8, pooled=True),
+    )
+    linears = (
+        Linear("fc6", "classifier.0", 1024, 128, relu=True),
+        Linear("fc7", "classifier.3", 128, 128, relu=True),
+        Linear("fc8", "classifier.6", 128, 10, relu=False),
+    )
+    subject = Network("narrow", 16, 10, convs, linears)
+    assert {launch.kernel for launch in plan(subject, "fp16", 1)} == {"stem", "maxpool", "conv3x3", "reduce", "linear"}
     path = tmp_path / "model_new.py"
     path.write_text(source(subject, "fp16", 1))
     outcome = check(path, subject, "fp16", 1)
