@@ -1,5 +1,5 @@
 # make study   the whole study: environment, seven notebooks executed, figures/ written
-# make test    ruff, the tests, the notebooks compared with their stored outputs
+# make test    ruff, mypy, the tests, the notebooks compared with their stored outputs
 #
 # The environment lives in .venv and is made once, then again when pyproject.toml or constraints.txt change.
 # To use an environment of your own (with its own torch): pip install -e '.[test]' in it, then make study PY=python
@@ -17,7 +17,7 @@ endif
 study: $(READY)
 	$(PY) -m vgg_kernels study
 
-test: lint pytest nbval $(if $(shell command -v chromedriver),browser-test)
+test: lint types pytest nbval $(if $(shell command -v chromedriver),browser-test)
 
 lint: $(READY)
 	$(PY) -m ruff check .

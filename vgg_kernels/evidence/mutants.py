@@ -8,6 +8,7 @@ offers no trace: the gate has to find it by its logits and by what it does to me
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -30,7 +31,7 @@ class Mutant(Emulation):
 
     claims = "fp16"
     arithmetic = ""  # the tier that it really computes in, where that is not what it claims
-    trace = None
+    trace = None  # type: ignore[assignment]  # unlike its base, a mutant cannot be traced
 
     def __init__(self, reference: Reference):
         super().__init__(reference, self.arithmetic or self.claims)
@@ -550,7 +551,7 @@ def _swap(size: int, a: int, b: int) -> Tensor:
 
 def _concrete(kind: type[Mutant]) -> Iterable[type[Mutant]]:
     for child in kind.__subclasses__():
-        if not child.__doc__.startswith("("):
+        if not (child.__doc__ or "").startswith("("):
             yield child
         yield from _concrete(child)
 
@@ -697,13 +698,13 @@ def kill_matrix(
         for i, kind in enumerate(chosen):
             if progress is not None:
                 progress(i, total, kind.__name__)
-            rows.append(bench.try_out(kind.__name__, kind.__doc__, kind.claims, kind))
+            rows.append(bench.try_out(kind.__name__, kind.__doc__ or "", kind.claims, kind))
         correct = []
         for i, name in enumerate(tiers, start=len(chosen)):
             if progress is not None:
                 progress(i, total, f"correct {name}")
             correct.append(
-                bench.try_out(f"correct {name}", f"{name} as it should be", name, lambda r, n=name: Emulation(r, n))
+                bench.try_out(f"correct {name}", f"{name} as it should be", name, partial(Emulation, tier_name=name))
             )
     if progress is not None:
         progress(total, total, "done")

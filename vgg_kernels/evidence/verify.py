@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from math import isfinite
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -116,8 +117,8 @@ class Verdict:
     @property
     def relative_error(self) -> float | None:
         """The logits' worst error on Kaiming weights; None where none was compared, infinity where not finite."""
-        errors = [c.relative_error for c in self.checks if c.weights == KAIMING and c.name == "values"]
-        return max(errors, default=None)
+        values = [c for c in self.checks if c.weights == KAIMING and c.name == "values"]
+        return max((c.relative_error for c in values if c.relative_error is not None), default=None)
 
     def document(self) -> dict:
         """JSON-able: the verdict, its checks, certificates and layers."""
@@ -145,16 +146,17 @@ class Verdict:
 def poisoned_memory() -> Iterator[None]:
     """Within it memory allocated without a value holds NaN (PyTorch's own switch), so what is never written shows."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    fill = torch.utils.deterministic.fill_uninitialized_memory
+    switch: Any = torch.utils.deterministic  # whose attribute is a property that type checkers cannot see
+    fill = switch.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    switch.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "X has no deterministic implementation": not our concern
             yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = fill
+        switch.fill_uninitialized_memory = fill
 
 
 def _global_state() -> dict:
@@ -196,7 +198,7 @@ class _Sitting:
         self.own = deepcopy(paper.reference)  # what the candidate is built from: the answers rest on another copy
         self.kept: list[tuple[Tensor, Tensor]] = []  # outputs and private copies of them
         self.buffers: dict[tuple, Tensor] = {}
-        self.candidate: Callable[[Tensor], Tensor] | None = None
+        self.candidate: Any = None  # whatever the build returned
 
     # -- writing down -------------------------------------------------------------------------------------------
 

@@ -155,8 +155,14 @@ def violations(text: str) -> list[str]:
 
 
 def load(path: Path) -> type[nn.Module]:
-    """``ModelNew`` of a file, imported as KernelBench imports it: from its path, under no name."""
+    """``ModelNew`` of a file, imported as KernelBench imports it: from its path, under no name.
+
+    Raises:
+        ValueError: for a file that Python would not import.
+    """
     spec = importlib.util.spec_from_file_location("temp_module", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path.name} is no Python file; accepted: a file that ``export`` wrote")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.ModelNew

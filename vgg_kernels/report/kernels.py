@@ -96,9 +96,9 @@ def l2_rows(network: Network, tiers: Iterable[str], device: str, batch: int) -> 
                 "layer": launch.layer,
                 "kernel": launch.kernel,
                 "tile": str(launch.tile),
-                "asked": launch.l2_bytes_per_clock(card),
+                "asked": asked,
                 "given": L2_BYTES_PER_CLOCK,
-                "fed": min(1.0, L2_BYTES_PER_CLOCK / launch.l2_bytes_per_clock(card)),
+                "fed": min(1.0, L2_BYTES_PER_CLOCK / asked),
                 "in_flight_kb": launch.bytes_in_flight / 1024,
                 "device": device,
                 "batch": batch,
@@ -106,7 +106,7 @@ def l2_rows(network: Network, tiers: Iterable[str], device: str, batch: int) -> 
             }
             for tier in tiers
             for launch in plan(network, tier, batch, device)
-            if launch.kernel == "conv3x3"
+            if launch.kernel == "conv3x3" and (asked := launch.l2_bytes_per_clock(card))
         ]
     )
 
