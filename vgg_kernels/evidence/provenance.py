@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -148,15 +149,21 @@ def installed() -> dict[str, str]:
 def software() -> dict[str, Any]:
     """Versions of Python, CUDA, cuDNN and the system below them."""
     import torch
-    from torch.utils.collect_env import get_env_info
 
-    found = get_env_info()._asdict()
+    found = _environment()
     return {
         "python": found["python_version"].split()[0],
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         **{key: found.get(key) for key in ENVIRONMENT},
     }
+
+
+@cache  # a second of subprocesses, and what they say holds as long as the process does
+def _environment() -> Mapping[str, Any]:
+    from torch.utils.collect_env import get_env_info
+
+    return get_env_info()._asdict()
 
 
 def source() -> dict[str, Any]:
