@@ -1,12 +1,12 @@
 """An implementation of somebody's own goes the same way as ours: loaded, gated, timed, written down."""
 
+from dataclasses import replace
+
 import pytest
 
 from vgg_kernels.evidence.candidate import CandidateBench, attempt, load
 from vgg_kernels.evidence.ledger import read_runs
 from vgg_kernels.workload.network import network
-
-SMALL = network("vgg11", image=32, classes=10)
 
 
 @pytest.fixture
@@ -19,12 +19,19 @@ def module(tmp_path):
     return write
 
 
-def run(path, out):
-    bench = CandidateBench(load(path), SMALL, kind="cpu")
-    return bench, attempt(bench, path.stem, "fp32", 2, out, budget_s=120.0)
+@pytest.fixture
+def run(tiny_network):
+    """Gate and time a module; returns (bench, session)."""
+    small = replace(tiny_network, name="vgg11")  # a name that the ledger takes
+
+    def attempted(path, out):
+        bench = CandidateBench(load(path), small, kind="cpu")
+        return bench, attempt(bench, path.stem, "fp32", 2, out, budget_s=120.0)
+
+    return attempted
 
 
-def test_a_right_module_is_gated_timed_and_sealed(module, tmp_path):
+def test_a_right_module_is_gated_timed_and_sealed(run, module, tmp_path):
     bench, session = run(module("def build(reference):\n    return lambda x: reference(x)\n"), tmp_path / "out")
     assert bench.verdict.passed
     assert session.sealed
@@ -36,7 +43,7 @@ def test_a_right_module_is_gated_timed_and_sealed(module, tmp_path):
     assert gate["network"] == "vgg11"
 
 
-def test_a_wrong_module_is_not_timed(module, tmp_path):
+def test_a_wrong_module_is_not_timed(run, module, tmp_path):
     bench, session = run(module("def build(reference):\n    return lambda x: reference(x) * 0\n"), tmp_path / "out")
     assert not bench.verdict.passed
     assert session.outcome.ended["time/mine/2"] == "refused"
@@ -63,8 +70,8 @@ def test_another_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["eager_but_better", "inductor2", "ours_fp16", "a b", ""])
-def test_a_name_that_would_be_taken_for_another_is_refused(module, tmp_path, name):
-    bench = CandidateBench(load(module("def build(r):\n    return r\n")), SMALL, kind="cpu")
+def test_a_name_that_would_be_taken_for_another_is_refused(module, tiny_network, tmp_path, name):
+    bench = CandidateBench(load(module("def build(r):\n    return r\n")), tiny_network, kind="cpu")
     with pytest.raises(ValueError, match="is not accepted: letters, digits"):
         attempt(bench, name, "fp32", 1, tmp_path / "out", 10.0)
 
