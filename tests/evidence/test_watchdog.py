@@ -1,5 +1,8 @@
+import signal
 import threading
 import time
+
+import pytest
 
 from vgg_kernels.evidence.watchdog import STUCK, Watchdog
 
@@ -53,3 +56,13 @@ def test_the_interruption_reaches_a_main_thread_that_waits():
     assert interrupted
     assert time.monotonic() - began < 5.0
     assert dog.expired
+
+
+def test_a_command_that_a_script_put_in_the_background_is_interrupted_all_the_same():
+    """Such a process inherits an ignored SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), Watchdog(0.05, lambda: None, grace_s=30.0):
+            time.sleep(5.0)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -57,6 +57,9 @@ class Watchdog:
 
     def __enter__(self) -> "Watchdog":
         """Start counting."""
+        # A command that a script starts in the background inherits an ignored SIGINT, and would not hear ours.
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._thread.start()
         return self
 
