@@ -106,7 +106,7 @@ def test_the_figures_draw_every_row_once(runs, newest):
     purposes = baselines.by_purpose(baselines.profiles(runs, newest))
     fig = figures.composition(purposes)
     assert [len(ax.patches) for ax in fig.axes] == [4, 4]
-    assert "a CPU" in fig.axes[0].get_title() + fig.axes[1].get_title()
+    assert "a CPU" in fig.axes[0].get_title(loc="left") + fig.axes[1].get_title(loc="left")
     table = baselines.layer_times(newest, VGG19)
     fig = figures.layers(table[table["device"] == "cpu_a_cpu"], baselines.ceilings(runs, newest))
     above, below = fig.axes

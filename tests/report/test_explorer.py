@@ -22,7 +22,7 @@ def test_a_choice_is_drawn_with_its_total_and_closed(monkeypatch, capsys, device
     drawn = []
     monkeypatch.setattr(module, "display", drawn.append)
     show(VGG11, device, tier, batch)
-    title = drawn[0].axes[0].get_title()
+    title = drawn[0].axes[0].get_title(loc="left")
     assert devices()[device].title in title
     assert tier in title
     assert f"batch {batch}" in title

@@ -20,7 +20,7 @@ def test_the_waterfall_ends_each_bar_at_its_total():
     ax = figures.waterfall(rows).axes[0]
     assert [bar.get_x() + bar.get_width() for bar in ax.patches] == pytest.approx(rows["total_us"].tolist())
     assert "1.80 us" in [text.get_text() for text in ax.texts]
-    assert "derived" in ax.get_title()
+    assert "derived" in ax.get_title(loc="left")
     assert "us" in ax.get_xlabel()
 
 
