@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 
 from vgg_kernels.evidence.ledger import RunWriter, read_runs
 from vgg_kernels.evidence.profiling import tidy
@@ -106,7 +107,11 @@ def test_the_figures_draw_every_row_once(runs, newest):
     purposes = baselines.by_purpose(baselines.profiles(runs, newest))
     fig = figures.composition(purposes)
     assert [len(ax.patches) for ax in fig.axes] == [4, 4]
-    assert "a CPU" in fig.axes[0].get_title(loc="left") + fig.axes[1].get_title(loc="left")
+    assert "a CPU" in fig.axes[0].get_title() + fig.axes[1].get_title()
+    colours = [
+        (to_hex(patch.get_facecolor()), to_hex(patch.get_edgecolor())) for ax in fig.axes for patch in ax.patches
+    ]
+    assert all(face != edge for face, edge in colours), "SVG draws a hatch on the opaque colour: it could not be seen"
     table = baselines.layer_times(newest, VGG19)
     fig = figures.layers(table[table["device"] == "cpu_a_cpu"], baselines.ceilings(runs, newest))
     above, below = fig.axes

@@ -10,7 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgg_kernels.floor.hardware import devices
-from vgg_kernels.report.style import EVIDENCE_STYLE, MARKERS, PALETTE, apply, bar, point, save, significant
+from vgg_kernels.report.style import (
+    EVIDENCE_STYLE,
+    MARKERS,
+    PALETTE,
+    SHAPES,
+    apply,
+    bar,
+    headline,
+    pale,
+    plain_log,
+    point,
+    save,
+    significant,
+    subject,
+)
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.precision import TIERS
 
@@ -93,7 +107,41 @@ def test_every_tier_and_device_has_its_colour_and_every_device_its_marker():
     assert set(TIERS) | set(devices()) <= set(PALETTE)
     assert set(devices()) <= set(MARKERS)
     assert len({PALETTE[tier] for tier in TIERS}) == len(TIERS)
+    assert len({SHAPES[tier] for tier in TIERS}) == len(TIERS)
     assert len({PALETTE[device] for device in devices()}) == len(devices())
+
+
+def test_the_subject_is_what_all_rows_share():
+    rows = pd.DataFrame({"device": "h200", "tier": ["tf32", "fp16"], "batch": 10, "evidence": "derived"})
+    assert subject(rows) == "VGG19, H200, batch 10, derived"
+    assert subject(rows[1:]) == "VGG19, H200, fp16, batch 10, derived"
+    assert subject(rows[["tier"]]) == "VGG19"
+
+
+def test_message_and_subject_stand_above_each_other_at_the_left():
+    fig, ax = plt.subplots()
+    headline(ax, "What it says", "of what")
+    fig.canvas.draw()
+    message, about = (title.get_window_extent() for title in (ax._left_title, ax.title))
+    assert message.x0 == pytest.approx(about.x0, abs=2)
+    assert message.y1 > about.y1 > about.y0 > ax.get_window_extent().y1
+    plt.close(fig)
+
+
+def test_a_pale_colour_is_lighter_than_its_own():
+    assert pale("#000000") == "#b2b2b2"
+    assert pale("#ffffff") == "#ffffff"
+
+
+def test_a_log_axis_has_plain_numbers():
+    fig, ax = plt.subplots()
+    ax.set_xscale("log")
+    ax.set_xlim(0.09, 3000)
+    plain_log(ax.xaxis)
+    fig.canvas.draw()
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert {"0.1", "0.2", "5", "1,000"} <= set(labels)
+    plt.close(fig)
 
 
 def test_the_four_kinds_of_evidence_are_drawn_apart():

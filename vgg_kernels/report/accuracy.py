@@ -152,7 +152,7 @@ def pareto_rows(
         reported: KernelBench's rows.
         network: the network.
         devices: keys of cards.
-        batch: images.
+        batch: images; reported runs of another batch are left out.
     """
     last = errors[errors["depth"] == errors["depth"].max()].set_index("arithmetic")["relative_error"]
     rows = []
@@ -163,7 +163,8 @@ def pareto_rows(
             derived = floor_us(network, tier, device, batch) / 1e3
             rows.append({"what": "our kernels", **common, "time_ms": modelled, "evidence": "modelled"})
             rows.append({"what": "floor", **common, "time_ms": derived, "evidence": "derived"})
-    for (name, device, variant), mean_ms in reported_networks(reported).items():
+    same_batch = reported[reported["shape"].str.contains(f"batch={batch} ")]
+    for (name, device, variant), mean_ms in reported_networks(same_batch).items():
         if name == network.name and device in devices:
             rows.append(
                 {"what": variant, "tier": REPORTED_TIER, "device": device, "batch": batch,

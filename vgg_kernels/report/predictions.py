@@ -5,14 +5,19 @@ from statistics import quantiles
 
 import pandas as pd
 
+from ..floor.hardware import device as find_device
 from ..floor.hardware import devices
+from ..kernels.tiles import candidates
 from ..predict.baselines import BASELINES, by_cause, waterfall
 from ..predict.constants import constants
 from ..predict.published import compare
+from ..predict.search import launches_of
 from ..predict.second_opinion import recorded
-from ..predict.timemodel import CHANGES, another_tile, predict
+from ..predict.timemodel import CHANGES, another_tile, predict, time_of
+from ..predict.work import from_launch
 from ..workload.network import Network, network
 from ..workload.precision import TIERS
+from ..workload.precision import tier as find_tier
 from .floors import reported_networks
 
 BATCHES = (1, 2, 4, 8, 10, 16, 32, 64)
@@ -38,6 +43,36 @@ def layer_rows(net: Network, tier: str, device: str, batch: int) -> pd.DataFrame
         for row in predict(net, tier, device, batch)
     ]  # fmt: skip
     return pd.DataFrame(rows).assign(tier=tier, device=device, batch=batch, evidence="modelled")
+
+
+def tile_rows(net: Network, layer: str, tier: str, device: str, batch: int, most: int = 15) -> pd.DataFrame:
+    """The tiles that a layer could run with, as the model ranks them: the ``most`` fastest, not compiled here.
+
+    Returns:
+        tile, time_us (of all the layer's launches), bound and waves (of its main one), evidence.
+    """
+    card, row = find_device(device), net.layer(layer)
+    pad = 0 if row == net.convs[-1] else 1
+    found = []
+    for tile in candidates(row, find_tier(tier), card, batch):
+        times = [time_of(from_launch(launch, card), card)
+                 for launch in launches_of(row, find_tier(tier), batch, tile, pad)]  # fmt: skip
+        longest = max(times, key=lambda timing: timing.time_us)
+        found.append(
+            {"tile": str(tile), "time_us": sum(timing.time_us for timing in times), "bound": longest.bound,
+             "waves": times[0].waves}
+        )  # fmt: skip
+    ranked = pd.DataFrame(found).sort_values("time_us", kind="stable", ignore_index=True)
+    return ranked.head(most).assign(evidence="modelled")
+
+
+def with_tile(layers: pd.DataFrame, layer: str, tiles: pd.DataFrame, tile: str) -> pd.DataFrame:
+    """``layer_rows`` as they would be if ``layer`` ran with a ``tile`` of its ``tile_rows``."""
+    other = tiles.set_index("tile").loc[tile]
+    changed = layers.copy()
+    place = changed.index[changed["layer"] == layer][0]
+    changed.loc[place, ["tile", "time_us", "bound", "waves"]] = [tile, other["time_us"], other["bound"], other["waves"]]
+    return changed.assign(of_floor=changed["floor_us"] / changed["time_us"])
 
 
 def summary_rows(net: Network, batch: int) -> pd.DataFrame:

@@ -16,7 +16,7 @@ modelled   half filled              hatched
 import os
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import as_file, files
@@ -28,9 +28,14 @@ import matplotlib.pyplot as plt
 import matplotlib.style
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
+from ..floor.hardware import device as find_device
 from ..workload.choice import choose
 from .study import root
 
@@ -50,6 +55,10 @@ PALETTE: Mapping[str, str] = MappingProxyType(
         "cpu": "#555555",
     }
 )
+SHAPES: Mapping[str, str] = MappingProxyType(  # tells tiers apart where all points are of one device
+    {"fp32": "s", "fp16x3": "D", "tf32": "o", "fp16": "^", "bf16": "v", "fp8": "P"}
+)
+GREY = "#555555"  # whatever stands for no tier and no device
 MARKERS: Mapping[str, str] = MappingProxyType({"h100_sxm": "o", "h100_pcie": "s", "h200": "D", "b200": "^", "cpu": "X"})
 
 
@@ -113,6 +122,46 @@ def bar(evidence: str, colour: str) -> dict:
         "linestyle": look.linestyle,
         "linewidth": look.edge,
     }
+
+
+def pale(colour: str) -> str:
+    """``colour`` mixed with white, opaque: a hatch drawn in the colour itself stays visible on it, in SVG too."""
+    red, green, blue = (1 - 0.3 * (1 - channel) for channel in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def subject(rows: pd.DataFrame, network: str = "VGG19") -> str:
+    """What all of ``rows`` have in common: "VGG19, H100 SXM, fp16, batch 10, modelled", as far as they have it."""
+    common = {name: rows[name].iloc[0] for name in ("device", "tier", "batch", "evidence") if _is_one(rows, name)}
+    if "device" in common:
+        common["device"] = find_device(common["device"]).title
+    if "batch" in common:
+        common["batch"] = f"batch {common['batch']}"
+    return ", ".join([network, *common.values()])
+
+
+def _is_one(rows: pd.DataFrame, name: str) -> bool:
+    return name in rows and rows[name].nunique() == 1
+
+
+def headline(ax: Axes, message: str, about: str) -> None:
+    """Write what the figure says in bold, and under it what it is about: device, batch, evidence."""
+    ax.set_title(f"{message}\n", loc="left")
+    ax.set_title(about, loc="center", x=0.0, ha="left", fontsize=9, fontweight="normal", color="#333333")
+
+
+def layer_ticks(ax: Axes, names: Iterable[str], at: Iterable[float] | None = None) -> None:
+    """Name the layers along the x axis, one a tick, at 0, 1, 2, ... unless ``at`` says where."""
+    names = list(names)
+    ax.set_xticks(range(len(names)) if at is None else list(at), names, rotation=60, ha="right", rotation_mode="anchor")
+    ax.grid(axis="x", visible=False)
+
+
+def plain_log(axis: Axis, steps: tuple[int, ...] = (1, 2, 5)) -> None:
+    """Label a log axis with plain numbers, 1, 2, 5, 10, ..., instead of powers of ten."""
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def significant(frame: pd.DataFrame, digits: int = 3) -> pd.DataFrame:

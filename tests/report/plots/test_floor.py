@@ -17,11 +17,14 @@ def _closed():
 
 def test_the_waterfall_ends_each_bar_at_its_total():
     rows = floors.audit_rows(VGG, "h100_sxm", 10)
-    ax = figures.waterfall(rows).axes[0]
+    ax = figures.waterfall(rows, 2430.0).axes[0]
     assert [bar.get_x() + bar.get_width() for bar in ax.patches] == pytest.approx(rows["total_us"].tolist())
-    assert "1.80 us" in [text.get_text() for text in ax.texts]
-    assert "derived" in ax.get_title(loc="left")
-    assert "us" in ax.get_xlabel()
+    assert "1.80 µs" in [text.get_text() for text in ax.texts]
+    assert [(line.get_xdata()[0], line.get_fillstyle()) for line in ax.lines if line.get_marker() == "o"] == [
+        (2430.0, "full")
+    ]
+    assert ax.get_title() == "VGG19, H100 SXM, batch 10, derived"
+    assert "µs" in ax.get_xlabel()
 
 
 def test_the_roofline_draws_every_layer_once_a_tier():

@@ -36,15 +36,17 @@ def test_waves_are_framed_by_whole_waves():
     widths = [bar.get_width() for bar in ax.patches]
     assert widths[::2] == pytest.approx(rows["waves"].tolist())
     assert widths[1::2] == [ceil(wave) for wave in rows["waves"]]
-    assert "derived" in ax.get_title(loc="left")
+    assert "derived" in ax.get_title()
+    beside = ax.child_axes[0].get_yticklabels()
+    assert [label.get_text().split("; ")[1] for label in beside] == rows["tile"].tolist()
 
 
 def test_l2_draws_what_is_asked_under_the_line_of_what_is_given():
     rows = kernels.l2_rows(VGG, ("tf32", "fp16"), "h200", 10)
     ax = figures.l2(rows).axes[0]
     assert [bar.get_height() for bar in ax.patches] == pytest.approx(rows["asked"].tolist())
-    assert ax.texts[0].get_text() == "given: 37"
-    assert "H200" in ax.get_title(loc="left")
+    assert [text.get_text() for text in ax.texts] == ["tf32", "fp16", "L2 gives\n37"]
+    assert "H200" in ax.get_title()
 
 
 def test_the_epilogue_stands_beside_passes_of_its_own():

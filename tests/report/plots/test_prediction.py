@@ -22,7 +22,7 @@ def test_layers_stand_beside_their_floors_hatched():
     assert heights == pytest.approx([*rows["floor_us"], *rows["time_us"]])
     assert all(bar.get_hatch() for bar in ax.patches[len(rows) :])
     assert not any(bar.get_hatch() for bar in ax.patches[: len(rows)])
-    assert [text.get_text() for text in ax.texts] == rows["bound"].tolist()
+    assert [text.get_text().lower() for text in ax.texts] == rows["bound"].tolist()
 
 
 def test_agreement_draws_every_row_in_both_panels():

@@ -9,17 +9,17 @@ from matplotlib.lines import Line2D
 
 from ...evidence.ladder import EAGER
 from ...floor.hardware import device as find_device
-from ..style import MARKERS, PALETTE, point
+from ..style import GREY, MARKERS, PALETTE, SHAPES, headline, layer_ticks, plain_log, point
 
-SHAPES = {"fp32": "s", "fp16x3": "D", "tf32": "o", "fp16": "^", "bf16": "v", "fp8": "P"}
+ASIDE = 1.4  # a further card's points stand this factor to the left, for one error has the times of every card
 
 
-def growth(rows: pd.DataFrame, subject: str) -> Figure:
+def growth(rows: pd.DataFrame, about: str) -> Figure:
     """Relative error behind each layer by arithmetic (log scale); dashed: what the derivation expects.
 
     Args:
         rows: ``accuracy.error_rows``.
-        subject: network, batch and weights, for the title.
+        about: network, batch and weights, for the title.
     """
     fig, ax = plt.subplots(figsize=(8.0, 4.8))
     for tier, shape in SHAPES.items():
@@ -29,54 +29,65 @@ def growth(rows: pd.DataFrame, subject: str) -> Figure:
                 fillstyle="none", label=tier)  # fmt: skip
     eager = rows[rows["arithmetic"] == EAGER]
     ax.plot(eager["depth"], eager["relative_error"], color="black", linestyle="", marker="x", label=EAGER)
-    ax.set_xticks(eager["depth"], eager["layer"], rotation=60, ha="right")
+    layer_ticks(ax, eager["layer"], at=eager["depth"])
     ax.set_yscale("log")
-    ax.set_ylabel("relative error in norm, against float64")
-    ax.set_title(f"Errors by tier and depth: points measured, dashed derived\n{subject}")
-    ax.legend(ncols=1, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    ax.set_ylabel("relative error (norm) against float64")
+    headline(ax, "How each tier's error grows with depth", f"{about}; points measured (emulated), dashed derived")
+    handles, names = ax.get_legend_handles_labels()
+    worst_first = rows[rows["layer"] == rows["layer"].iloc[-1]].sort_values("relative_error", ascending=False)
+    ordered = [handles[names.index(name)] for name in worst_first["arithmetic"]]
+    ax.legend(handles=ordered, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 
 def pareto(rows: pd.DataFrame) -> Figure:
-    """Error against float64 (x) and time of a forward (y), log scales; a floor of its tier under every point."""
+    """Error against float64 (x) and time of a forward (y), log scales; the first card's floors as dashes.
+
+    Args:
+        rows: ``accuracy.pareto_rows``; further cards' points stand ``ASIDE`` to the left of their error.
+    """
     fig, ax = plt.subplots(figsize=(8.0, 4.8))
-    rows = rows.reset_index(drop=True)
-    foremost = rows["device"].iloc[0]
-    for row in rows[rows["evidence"] == "derived"].itertuples():
-        if row.device == foremost:
-            reach = [row.relative_error / 1.8, row.relative_error * 1.8]
-            ax.plot(reach, [row.time_ms] * 2, color=PALETTE[row.tier], linestyle="--", linewidth=1.4)
-    for row in rows[rows["evidence"] == "modelled"].itertuples():
-        ax.plot(row.relative_error, row.time_ms, markersize=8,
-                **point("modelled", PALETTE[row.tier], MARKERS[row.device]))  # fmt: skip
-        if row.device == foremost:
-            aside = {"tf32": (-9, 2, "right"), "fp16": (9, -4, "left")}.get(row.tier, (9, -3, "left"))
-            ax.annotate(row.tier, (row.relative_error, row.time_ms), xytext=aside[:2], ha=aside[2],
-                        textcoords="offset points", color=PALETTE[row.tier])  # fmt: skip
-    for row in rows[rows["evidence"] == "reported"].itertuples():
-        ax.plot(row.relative_error, row.time_ms, markersize=8,
-                **point("reported", "black", MARKERS[row.device]))  # fmt: skip
-        shift, side = ((9, -3), "left") if row.device == foremost else ((-9, -3), "right")
-        ax.annotate(f"{row.what} {row.time_ms:g} ms", (row.relative_error, row.time_ms), xytext=shift, ha=side,
-                    textcoords="offset points")  # fmt: skip
+    foremost, *others = dict.fromkeys(rows["device"])
+    for row in rows.itertuples():
+        if row.evidence == "derived":
+            if row.device == foremost:
+                reach = [row.relative_error / 2, row.relative_error * 2]
+                ax.plot(reach, [row.time_ms] * 2, **point("derived", PALETTE[row.tier]))
+            continue
+        first = row.device == foremost
+        x = row.relative_error if first else row.relative_error / ASIDE
+        colour = "black" if row.evidence == "reported" else PALETTE[row.tier]
+        ax.plot(x, row.time_ms, markersize=8 if first else 6, **point(row.evidence, colour, MARKERS[row.device]))
+        name = row.tier if row.evidence == "modelled" else row.what
+        if first:
+            ax.annotate(f"{name} {row.time_ms:.2f}", (x, row.time_ms), xytext=(9, -4), textcoords="offset points")
+        elif row.evidence == "reported":
+            ax.annotate(f"{name} {row.time_ms:.2f}", (x, row.time_ms), xytext=(-8, -3), ha="right",
+                        fontsize="small", textcoords="offset points")  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlim(rows["relative_error"].min() / 3, rows["relative_error"].max() * 4)
-    ticks = [0.2, 0.5, 1, 2, 5, 10]
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xlim(rows["relative_error"].min() / 4, rows["relative_error"].max() * 8)
+    ax.set_ylim(0.75 * rows["time_ms"].min(), 1.35 * rows["time_ms"].max())
+    plain_log(ax.yaxis)
     ax.minorticks_off()
+    ax.text(0.015, 0.03, "↙ more accurate and faster", transform=ax.transAxes, style="italic")
     ax.set_xlabel("relative error of the logits against float64, Kaiming weights (measured, emulated arithmetic)")
     ax.set_ylabel("time of one forward, ms")
-    keys = [
-        Line2D([], [], **point("reported", "black"), label="reported"),
-        Line2D([], [], **point("modelled", "#555555"), label="modelled, our kernels"),
-        Line2D([], [], **point("derived", "#555555"), label=f"derived: floor, {find_device(foremost).title}"),
-    ]
-    plain: dict[str, Any] = {"color": "#555555", "linestyle": "", "fillstyle": "none"}
-    keys += [
-        Line2D([], [], marker=MARKERS[key], label=find_device(key).title, **plain)
-        for key in dict.fromkeys(rows["device"])
-    ]
-    ax.legend(handles=keys, loc="upper right")
-    ax.set_title(f"What accuracy costs: VGG19, batch {rows['batch'].iloc[0]}")
+    plain: dict[str, Any] = {"color": GREY, "linestyle": "", "fillstyle": "none"}
+    beside = " (drawn to the left)"
+    reports = [Line2D([], [], **point("reported", "black"), label="PyTorch (reported)")]
+    ax.legend(
+        handles=[
+            *(reports if "reported" in set(rows["evidence"]) else ()),
+            Line2D([], [], **point("modelled", GREY), label="our kernels (modelled)"),
+            Line2D([], [], **point("derived", GREY), label=f"floor, {find_device(foremost).title} (derived)"),
+            *(
+                Line2D([], [], marker=MARKERS[key], label=find_device(key).title + beside * (key != foremost), **plain)
+                for key in (foremost, *others)
+            ),
+        ],
+        loc="upper right",
+    )
+    cards = " and ".join(find_device(key).title for key in (foremost, *others))
+    headline(ax, "What accuracy costs in time", f"VGG19, batch {rows['batch'].iloc[0]}, {cards}")
     return fig

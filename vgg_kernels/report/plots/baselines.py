@@ -2,10 +2,11 @@
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from ..baselines import ORDER
+from ..style import GREY, headline, layer_ticks, pale
 
 COLOURS = dict(zip(ORDER, ("#CC79A7", "#009E73", "#D55E00", "#0072B2", "#E69F00", "#56B4E9", "#555555"), strict=True))
 HATCHES = dict(zip(ORDER, ("xx", "..", "//", "", "\\\\", "--", "oo"), strict=True))
@@ -13,7 +14,10 @@ TIMERS = (("kernelbench", "cold"), ("do_bench", "cold"), ("host", "cold"), ("cud
           ("graph", "warm"))  # fmt: skip
 FAMILIES = {"eager": ("o", "#0072B2"), "inductor": ("s", "#E69F00"), "ours": ("D", "#D55E00")}
 LABELLED = 0.05  # shares from here on are written into their bar
-GREY = "#555555"
+
+
+def _where(rows: pd.DataFrame) -> str:
+    return f"VGG19, {rows['device_name'].iloc[0]}, batch {rows['batch'].iloc[0]}"
 
 
 def composition(rows: pd.DataFrame) -> Figure:
@@ -26,7 +30,7 @@ def composition(rows: pd.DataFrame) -> Figure:
             left = 0.0
             for row in bars.itertuples():
                 ms, colour = row.time_us / 1000, COLOURS[row.purpose]
-                ax.barh(place, ms, left=left, height=0.62, facecolor=to_rgba(colour, 0.3), edgecolor=colour,
+                ax.barh(place, ms, left=left, height=0.62, facecolor=pale(colour), edgecolor=colour,
                         hatch=HATCHES[row.purpose], linewidth=1.4)  # fmt: skip
                 if row.share >= LABELLED:
                     ax.text(left + ms / 2, place, f"{row.share:.0%}", ha="center", va="center",
@@ -35,10 +39,11 @@ def composition(rows: pd.DataFrame) -> Figure:
         ax.set_yticks(range(here["variant"].nunique()), sorted(set(here["variant"])))
         ax.invert_yaxis()
         ax.set_xlabel("time in kernels, ms a forward")
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.grid(axis="y", visible=False)
-        ax.set_title(f"{here['device_name'].iloc[0]}, batch {here['batch'].iloc[0]}: measured profile")
+        headline(ax, "What one forward's time goes to", f"{_where(here)}, measured (profile)")
     shown = [name for name in ORDER if (rows.groupby("purpose")["share"].max().get(name, 0) >= 0.001)]
-    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=to_rgba(COLOURS[n], 0.3), edgecolor=COLOURS[n], hatch=HATCHES[n])
+    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=pale(COLOURS[n]), edgecolor=COLOURS[n], hatch=HATCHES[n])
                for n in shown]  # fmt: skip
     fig.legend(handles, shown, loc="outside lower center", ncols=min(len(shown), 6))
     return fig
@@ -56,18 +61,18 @@ def layers(rows: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
     above.bar(places, rows["time_ms"], width=0.72, facecolor="white", edgecolor=COLOURS["convolution"], linewidth=1.8)
     above.set_ylabel("median time, ms")
     first = rows.iloc[0]
-    above.set_title(f"eager, layer by layer: {first['device_name']}, batch {first['batch']}, measured")
+    above.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    headline(above, "Eager, layer by layer", f"{_where(rows)}, measured")
     below.plot(places, rows["gflop_per_s"], linestyle="", marker="o", fillstyle="none", markeredgewidth=1.8,
                color=COLOURS["convolution"])  # fmt: skip
     mine = ceilings[(ceilings["device"] == first["device"]) & (ceilings["quantity"] == "matmul_fp32")]
     for value in mine["value"] / 1e9:
         below.axhline(value, color=GREY, linestyle="-", linewidth=1.0)
-        below.text(len(rows) - 0.5, value * 1.03, "large fp32 product, same run", color=GREY, ha="right", va="bottom")
+        below.text(len(rows) - 0.5, value * 1.03, "large fp32 product, same run", ha="right", va="bottom")
     top = max([rows["gflop_per_s"].max(), *(mine["value"] / 1e9)])
     below.set_ylim(0, 1.25 * top)
     below.set_ylabel("GFLOP/s")
-    below.set_xticks(places, rows["layer"], rotation=60, ha="right", rotation_mode="anchor")
-    below.grid(axis="x", visible=False)
+    layer_ticks(below, rows["layer"])
     above.grid(axis="x", visible=False)
     return fig
 
@@ -87,7 +92,7 @@ def timers(rows: pd.DataFrame) -> Figure:
                     color=colour, label=family)  # fmt: skip
         ax.axhline(1.0, color=GREY, linewidth=0.8)
         ax.set_xticks(range(len(shown)), ["\n".join(key) for key in shown])
-        ax.set_title(f"{here['device_name'].iloc[0]}, batch {here['batch'].iloc[0]}, measured")
+        headline(ax, "Each timer against the public one", f"{_where(here)}, measured")
     axes[0, 0].set_ylabel("median / kernelbench's")
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(FAMILIES))
     return fig

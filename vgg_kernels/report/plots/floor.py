@@ -6,20 +6,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from ...floor.hardware import device as find_device
-from ..style import MARKERS, PALETTE, bar
-
-GREY = "#555555"
+from ..style import GREY, PALETTE, SHAPES, bar, headline, plain_log, point, subject
 
 
-def _where(rows: pd.DataFrame, batch: bool = True) -> str:
-    title = find_device(rows["device"].iloc[0]).title
-    return f"{title}, batch {rows['batch'].iloc[0]}, derived" if batch else f"{title}, derived"
+def waterfall(rows: pd.DataFrame, record_us: float) -> Figure:
+    """The audit of the public floor: what each thing left out adds (microseconds, log scale).
 
-
-def waterfall(rows: pd.DataFrame) -> Figure:
-    """The audit of the public floor: what each thing left out adds (us, log scale), from ``floors.audit_rows``."""
-    fig, ax = plt.subplots(figsize=(8.0, 3.7))
+    Args:
+        rows: ``floors.audit_rows``.
+        record_us: the reported record, drawn beside the public floor.
+    """
+    fig, ax = plt.subplots(figsize=(8.0, 4.1))
     data = rows.iloc[:3]
     base = data["total_us"].iloc[-1]
     for i, row in enumerate(rows.itertuples()):
@@ -27,16 +24,19 @@ def waterfall(rows: pd.DataFrame) -> Figure:
         start = row.total_us - row.added_us if i < 3 else base
         low = start if start > 0 else 1.0
         ax.barh(i, row.total_us - low, left=low, **bar("derived", PALETTE.get(tier, GREY)))
-        ax.text(row.total_us * 1.08, i, f"{row.total_us:,.2f} us" if row.total_us < 100 else f"{row.total_us:,.0f} us",
+        ax.text(row.total_us * 1.08, i, f"{row.total_us:,.2f} µs" if row.total_us < 100 else f"{row.total_us:,.0f} µs",
                 va="center")  # fmt: skip
+    ax.plot(record_us, 0, **point("reported", "black"))
+    ax.text(record_us * 1.15, 0, f"record {record_us:,.0f} µs\n(reported)", va="center", linespacing=1.1)
     ax.axvline(base, color=GREY, linewidth=0.6, linestyle=":")
     labels = ["input alone: the public floor", "+ output", "+ parameters"]
     ax.set_yticks(range(len(rows)), [*labels, *(f"+ {name}" for name in rows["name"].iloc[3:])])
     ax.invert_yaxis()
     ax.set_xscale("log")
+    plain_log(ax.xaxis, (1,))
     ax.set_xlim(1, rows["total_us"].max() * 4)
-    ax.set_xlabel("floor so far, us (log scale); tiers are alternatives, each from the bytes")
-    ax.set_title(f"What the public floor leaves out: {_where(rows)}")
+    ax.set_xlabel("floor so far, µs (log scale); tiers are alternatives, each on top of the bytes")
+    headline(ax, "What the public floor leaves out", subject(rows))
     return fig
 
 
@@ -45,25 +45,28 @@ def roofline(rows: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
     fig, ax = plt.subplots(figsize=(8.0, 4.5))
     reach = np.geomspace(0.8 * rows["flop_per_byte"].min(), 1.6 * rows["flop_per_byte"].max(), 200)
     bandwidth = ceilings["tb_per_s"].iloc[0]
-    shapes = dict(zip(rows["tier"].unique(), "osD^v", strict=False))
     for tier, roof in ceilings.set_index("tier")["tflop_per_s"].items():
         ax.plot(reach, np.minimum(roof, bandwidth * reach), color=PALETTE[tier], linestyle="--", linewidth=1.2)
-        ax.text(reach[-1], roof * 1.07, f"{tier}: {roof:,.0f} TFLOP/s", color=PALETTE[tier], ha="right", va="bottom")
+        ax.text(reach[-1], roof * 1.07, f"{tier}: {roof:,.0f} TFLOP/s", ha="right", va="bottom")
         points = rows[rows["tier"] == tier]
-        ax.plot(points["flop_per_byte"], points["tflop_per_s"], linestyle="", marker=shapes[tier], fillstyle="none",
+        ax.plot(points["flop_per_byte"], points["tflop_per_s"], linestyle="", marker=SHAPES[tier], fillstyle="none",
                 color=PALETTE[tier], label=tier)  # fmt: skip
     widest = rows[rows["tier"] == rows["tier"].iloc[-1]]
     densest = widest.loc[widest["flop_per_byte"].idxmax(), "layer"]
-    for name, shift in (("fc6", (8, -11)), ("conv1_1", (8, -11)), ("conv1_2", (-8, -15)), (densest, (-20, -15))):
-        point = widest[widest["layer"] == name].iloc[0]
-        ax.annotate(name, (point["flop_per_byte"], point["tflop_per_s"]), xytext=shift, textcoords="offset points")
-    ax.text(reach[0] * 1.3, bandwidth * reach[0] * 2.2, f"{bandwidth:g} TB/s", rotation=31, color=GREY)
+    for name, shift in (("fc6", (8, -11)), ("conv1_1", (9, -5)), ("conv1_2", (-8, -15)), (densest, (-20, -15))):
+        marked = widest[widest["layer"] == name].iloc[0]
+        ax.annotate(name, (marked["flop_per_byte"], marked["tflop_per_s"]), xytext=shift, textcoords="offset points")
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.set_ylim(0.7 * rows["tflop_per_s"].min(), 2.2 * rows["tflop_per_s"].max())
+    ax.annotate(f"HBM, {bandwidth:g} TB/s", (50, bandwidth * 50), xytext=(-3, 6), rotation=38,
+                textcoords="offset points", rotation_mode="anchor")  # fmt: skip
+    plain_log(ax.xaxis, (1, 3))
+    plain_log(ax.yaxis, (1, 3))
     ax.set_xlabel("intensity, FLOP per byte of HBM traffic")
     ax.set_ylabel("highest rate, TFLOP/s")
     ax.legend(title="operands", loc="lower right")
-    ax.set_title(f"Where each layer stands: {_where(rows)}")
+    headline(ax, "Roofline: where each layer stands", subject(rows))
     return fig
 
 
@@ -96,8 +99,9 @@ def intervals(rows: pd.DataFrame, lowest: pd.DataFrame) -> Figure:
     ax.set_yticks(range(len(tiers)), tiers)
     ax.invert_yaxis()
     ax.set_xscale("log")
-    ax.set_xlabel("floor of the network, us (log scale)")
-    ax.set_title(f"A floor is an interval with names: {_where(rows)}")
+    plain_log(ax.xaxis)
+    ax.set_xlabel("floor of the network, µs (log scale)")
+    headline(ax, "Which floor? Algorithm, fusion and rates decide", subject(rows))
     legend = ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=2)
     for handle in legend.get_lines():
         handle.set_color(GREY)
@@ -109,21 +113,20 @@ def batch_scaling(rows: pd.DataFrame) -> Figure:
     fig, ax = plt.subplots(figsize=(8.0, 4.2))
     for tier, points in rows.groupby("tier", sort=False):
         (line,) = ax.plot(points["batch"], points["us_per_image"], color=PALETTE[tier], linestyle="--", label=tier)
-        line.set(marker=MARKERS["h100_sxm"], fillstyle="none")
+        line.set(marker=SHAPES[tier], fillstyle="none")
     counted = rows[rows["tier"] == rows["tier"].iloc[-1]]
-    for point in counted.itertuples():
-        ax.annotate(point.by_hbm, (point.batch, point.us_per_image), xytext=(0, -13), textcoords="offset points",
-                    ha="center", fontsize="small", color=GREY)  # fmt: skip
+    for row in counted.itertuples():
+        ax.annotate(row.by_hbm, (row.batch, row.us_per_image), xytext=(0, -13), textcoords="offset points",
+                    ha="center", fontsize="small")  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(sorted(rows["batch"].unique()))
     ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.yaxis.set_major_formatter(ScalarFormatter())
-    ax.yaxis.set_minor_formatter(ScalarFormatter())
+    plain_log(ax.yaxis)
     ax.set_ylim(0.75 * rows["us_per_image"].min(), 1.2 * rows["us_per_image"].max())
     layers, tier = counted["layers"].iloc[0], counted["tier"].iloc[0]
     ax.set_xlabel(f"batch, images (small numbers: layers of {layers} that HBM binds, {tier})")
-    ax.set_ylabel("floor, us per image")
+    ax.set_ylabel("floor, µs per image")
     ax.legend(title="operands", loc="upper right", bbox_to_anchor=(1.0, 0.86))
-    ax.set_title(f"What one image costs as the batch grows: {_where(rows, batch=False)}")
+    headline(ax, "What one image costs as the batch grows", subject(rows))
     return fig

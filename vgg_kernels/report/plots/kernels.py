@@ -6,20 +6,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
-from ...floor.hardware import device as find_device
-from ..style import PALETTE, bar
+from ..style import GREY, PALETTE, bar, headline, layer_ticks, subject
 
-GREY = "#555555"
 PADDING = "#E4E4E4"
 CENTRE, TAP = "#D55E00", "#56B4E9"
-
-
-def _where(rows: pd.DataFrame, tier: bool = True) -> str:
-    title = find_device(rows["device"].iloc[0]).title
-    precision = f", {rows['tier'].iloc[0]}" if tier else ""
-    return f"{title}{precision}, batch {rows['batch'].iloc[0]}, derived"
 
 
 def shifts(rows: pd.DataFrame, height: int, width: int, tile: int) -> Figure:
@@ -49,7 +41,15 @@ def shifts(rows: pd.DataFrame, height: int, width: int, tile: int) -> Figure:
     left.set_ylim(images * (height + 1) + 0.1, -0.1)
     left.set_aspect("equal")
     left.axis("off")
-    left.set_title("[N, H+1, W+1, C]: hatched is zero")
+    headline(left, "Three images in memory", "numbers: rows of the matrix")
+    left.legend(
+        handles=[
+            Patch(facecolor=CENTRE, edgecolor=GREY, label="output pixel, centre tap"),
+            Patch(facecolor=TAP, edgecolor=GREY, label="its other eight taps"),
+            Patch(facecolor=PADDING, edgecolor="#AAAAAA", hatch="////", label="zeros, shared"),
+        ],
+        loc="upper center", bbox_to_anchor=(0.5, 0.0),
+    )  # fmt: skip
 
     for row in rows.itertuples():
         colour = CENTRE if row.tap == 4 else TAP
@@ -60,7 +60,9 @@ def shifts(rows: pd.DataFrame, height: int, width: int, tile: int) -> Figure:
     right.invert_yaxis()
     right.set_xlim(rows["row"].min() - 2, rows["row"].max() + tile + 5)
     right.set_xlabel("row of the flat matrix [N*(H+1)*(W+1), C]")
-    right.set_title(f"One tile of {tile} rows, read nine times")
+    headline(
+        right, f"One tile of {tile} output rows reads nine times", "row r and column s of the tap; its shift in rows"
+    )
     return fig
 
 
@@ -73,14 +75,18 @@ def waves(rows: pd.DataFrame) -> Figure:
         ax.barh(i, row.waves, height=0.72, facecolor=colour, edgecolor=colour, alpha=0.75)
         ax.barh(i, frame, height=0.72, **{**bar("derived", GREY), "facecolor": "none"})
         ax.vlines(range(1, frame), i - 0.36, i + 0.36, color=GREY, linewidth=0.8)
-        label = f"{row.ctas} CTAs on {row.slots} slots, {row.tile}"
-        ax.text(frame + 0.1, i, label, va="center", fontsize="x-small")
     ax.set_yticks(range(len(rows)), rows["layer"])
-    ax.invert_yaxis()
-    ax.set_xlim(0, 1.75 * max(ceil(w) for w in rows["waves"]))
-    ax.set_xticks(range(max(ceil(w) for w in rows["waves"]) + 1))
-    ax.set_xlabel("waves of the main kernel (CTAs over SMs times CTAs that fit one SM)")
-    ax.set_title(f"Waves: {_where(rows)}")
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    most = max(ceil(w) for w in rows["waves"])
+    ax.set_xlim(0, 1.03 * most)
+    ax.set_xticks(range(most + 1))
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("waves = CTAs / (SMs x CTAs an SM holds)")
+    beside = ax.secondary_yaxis("right")
+    beside.set_yticks(range(len(rows)), [f"{r.ctas} CTAs on {r.slots} slots; {r.tile}" for r in rows.itertuples()])
+    beside.tick_params(length=0, labelsize=7.5)
+    beside.spines["right"].set_visible(False)
+    headline(ax, "Waves of CTAs; white is idle", subject(rows))
     return fig
 
 
@@ -89,31 +95,34 @@ def l2(rows: pd.DataFrame) -> Figure:
     fig, ax = plt.subplots(figsize=(8.0, 4.2))
     tiers = list(rows["tier"].unique())
     layers = list(rows["layer"].unique())
-    size = 0.8 / len(tiers)
+    size = 0.84 / len(tiers)
     for i, tier in enumerate(tiers):
         mine = rows[rows["tier"] == tier].set_index("layer").loc[layers]
         place = np.arange(len(layers)) + (i - (len(tiers) - 1) / 2) * size
-        ax.bar(place, mine["asked"], size, label=tier, **bar("derived", PALETTE[tier]))
+        ax.bar(place, mine["asked"], 0.82 * size, **bar("derived", PALETTE[tier]))
+        ax.text(place[0], mine["asked"].iloc[0] + 1.5, tier, rotation=90, ha="center", va="bottom", fontsize="small")
     given = rows["given"].iloc[0]
-    ax.hlines(given, -0.6, len(layers) - 0.5, color="black", linewidth=1.4)
-    ax.text(len(layers) - 0.4, given, f"given: {given:g}", ha="left", va="center")
-    ax.set_xlim(-0.7, len(layers) + 1.0)
-    ax.set_xticks(range(len(layers)), layers, rotation=60, ha="right", rotation_mode="anchor")
-    ax.set_ylabel("bytes a clock, one SM")
-    ax.legend(title="operands", ncols=len(tiers), loc="upper right")
-    ax.set_title(f"What the tensor cores at their peak ask of L2: {_where(rows, tier=False)}")
+    ax.axhline(given, color="black", linewidth=1.4)
+    ax.text(1.01, given, f"L2 gives\n{given:g}", transform=ax.get_yaxis_transform(), va="center")
+    ax.set_xlim(-0.7, len(layers) - 0.3)
+    ax.set_ylim(0, 1.25 * rows["asked"].max())
+    layer_ticks(ax, layers)
+    ax.set_ylabel("bytes per clock and SM")
+    headline(ax, "What the tensor cores at their peak ask of L2", f"{subject(rows)}; bars by tier, in the order named")
     return fig
 
 
 def epilogue(rows: pd.DataFrame) -> Figure:
-    """MB moved behind each convolution's products: as passes of their own (hollow), and as our launches move them."""
+    """MB moved behind each convolution's products: as separate passes (grey), and as our launches move them."""
     fig, ax = plt.subplots(figsize=(8.0, 4.0))
     x = np.arange(len(rows))
     colour = PALETTE[rows["tier"].iloc[0]]
-    ax.bar(x - 0.2, rows["passes_mb"], 0.4, label="as passes of their own", **bar("derived", GREY))
-    ax.bar(x + 0.2, rows["ours_mb"], 0.4, label="in the epilogue, or one second launch", **bar("derived", colour))
-    ax.set_xticks(x, rows["layer"], rotation=60, ha="right", rotation_mode="anchor")
+    ax.bar(x - 0.2, rows["passes_mb"], 0.4, label="as separate passes", **bar("derived", GREY))
+    ax.bar(
+        x + 0.2, rows["ours_mb"], 0.4, label="ours: in the epilogue, or in a second launch", **bar("derived", colour)
+    )
+    layer_ticks(ax, rows["layer"])
     ax.set_ylabel("MB written and read")
     ax.legend()
-    ax.set_title(f"Bias, ReLU and pool: {_where(rows)}")
+    headline(ax, "Bytes that bias, ReLU and pool move", subject(rows))
     return fig

@@ -8,27 +8,27 @@ from matplotlib.ticker import ScalarFormatter
 
 from ...floor.hardware import device as find_device
 from ..predictions import BAND
-from ..style import MARKERS, PALETTE, bar, point
+from ..style import GREY, MARKERS, PALETTE, SHAPES, bar, headline, layer_ticks, plain_log, point, subject
 
-GREY = "#555555"
+ABBREVIATED = {"l2": "L2", "hbm": "HBM", "mma": "MMA"}
 KINDS = {"matrix product": "#0072B2", "convolution": "#D55E00", "bandwidth": "#009E73"}
 
 
 def layers(rows: pd.DataFrame) -> Figure:
-    """Each layer's predicted time (hatched) beside its floor (dashed), in us, with what binds it."""
+    """Each layer's predicted time (hatched) beside its floor (dashed), in microseconds, with what binds it."""
     fig, ax = plt.subplots(figsize=(8.0, 4.2))
     colour = PALETTE[rows["tier"].iloc[0]]
     x = np.arange(len(rows))
     ax.bar(x - 0.2, rows["floor_us"], 0.4, label="floor (derived)", **bar("derived", GREY))
     ax.bar(x + 0.2, rows["time_us"], 0.4, label="predicted (modelled)", **bar("modelled", colour))
     for i, row in enumerate(rows.itertuples()):
-        ax.text(i + 0.2, row.time_us + 1, row.bound, ha="center", va="bottom", rotation=90, fontsize="small")
-    ax.set_xticks(x, rows["layer"], rotation=60, ha="right", rotation_mode="anchor")
-    ax.set_ylim(0, 1.18 * rows["time_us"].max())
-    ax.set_ylabel("us")
-    ax.legend(loc="upper center")
-    title = find_device(rows["device"].iloc[0]).title
-    ax.set_title(f"Predicted against floor: {title}, {rows['tier'].iloc[0]}, batch {rows['batch'].iloc[0]}")
+        ax.text(i + 0.2, row.time_us + 0.01 * rows["time_us"].max(), ABBREVIATED.get(row.bound, row.bound),
+                ha="center", va="bottom", rotation=90)  # fmt: skip
+    layer_ticks(ax, rows["layer"])
+    ax.set_ylim(0, 1.35 * rows["time_us"].max())
+    ax.set_ylabel("µs")
+    ax.legend(loc="upper left", ncols=2)
+    headline(ax, "Predicted time, floor, and what binds", f"{subject(rows)}; floors derived")
     return fig
 
 
@@ -54,24 +54,29 @@ def agreement(rows: pd.DataFrame) -> Figure:
     left.set_xscale("log")
     left.set_yscale("log")
     left.set_xlim(*reach)
-    left.set_xlabel("reported by others, us")
-    left.set_ylabel("modelled, us")
-    left.set_title(f"{len(rows)} reported measurements")
+    left.set_xlabel("reported by others, µs")
+    left.set_ylabel("modelled, µs")
+    headline(left, "The model against others' times", f"{len(rows)} reported measurements of products and copies")
     right.set_yticks(range(len(labels)), labels)
     right.invert_yaxis()
-    right.set_xlabel(f"error, % (grey: {BAND:.0%}; black: median)")
-    right.set_title("negative: the model is too fast")
+    right.set_xlabel(f"error, % (grey: within {BAND:.0%}; black: median)")
+    headline(right, "Its error by kind and card", "negative: the model is too fast")
     return fig
 
 
 def waterfall(rows: pd.DataFrame, reported_ms: dict[str, float]) -> Figure:
-    """From eager to inductor to ours (us): hatched bars are modelled ways of running, pale ones what changes."""
-    fig, ax = plt.subplots(figsize=(8.0, 5.0))
+    """From eager to inductor to ours (microseconds): bold bars are whole ways of running, the others what changes.
+
+    Args:
+        rows: ``predictions.waterfall_rows``; all modelled.
+        reported_ms: mean times of whole ways of running, by name.
+    """
+    fig, ax = plt.subplots(figsize=(8.0, 5.2))
     previous = 0.0
     for i, row in enumerate(rows.itertuples()):
         if row.total:
-            ax.barh(i, row.total_us, **bar("modelled", PALETTE["tf32"]))
-            ax.text(row.total_us - 30, i, f"{row.total_us:,.0f} us", va="center", ha="right", fontweight="bold",
+            ax.barh(i, row.total_us, **bar("modelled", PALETTE.get(row.name.split()[-1], PALETTE["tf32"])))
+            ax.text(row.total_us - 30, i, f"{row.total_us:,.0f}", va="center", ha="right", fontweight="bold",
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
         else:
             colour = "#009E73" if row.change_us < 0 else "#D55E00"
@@ -81,34 +86,33 @@ def waterfall(rows: pd.DataFrame, reported_ms: dict[str, float]) -> Figure:
         if row.name in reported_ms:
             us = 1e3 * reported_ms[row.name]
             ax.plot(us, i, **point("reported", "black", "o"))
-            ax.text(us + 60, i, f"reported {us:,.0f}", va="center")
+            ax.text(us + 80, i, f"reported {us:,.0f}", va="center")
     ax.set_yticks(range(len(rows)), [f"{r.name}" if r.total else f"   {r.name}" for r in rows.itertuples()])
     for tick, total in zip(ax.get_yticklabels(), rows["total"], strict=True):
         tick.set_fontweight("bold" if total else "normal")
     ax.invert_yaxis()
     ax.set_xlim(0, 1.3 * max(rows["total_us"].max(), *(1e3 * ms for ms in reported_ms.values())))
-    ax.set_xlabel("us")
-    title = find_device(rows["device"].iloc[0]).title
-    ax.set_title(f"From eager to ours, modelled: {title}, batch {rows['batch'].iloc[0]}")
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("µs")
+    headline(ax, "From eager to our kernels, cause by cause", f"{subject(rows)}; black points reported")
     return fig
 
 
 def batch_scaling(rows: pd.DataFrame) -> Figure:
-    """Predicted time per image and the floor under it (us, log-log) over the batch, by tier."""
+    """Predicted time per image and the floor under it (microseconds, log-log) over the batch, by tier."""
     fig, ax = plt.subplots(figsize=(8.0, 4.2))
     for tier, points in rows.groupby("tier", sort=False):
-        ax.plot(points["batch"], points["us_per_image"], **point("modelled", PALETTE[tier]), label=f"{tier}, modelled")
-        ax.plot(
-            points["batch"], points["floor_us_per_image"], **point("derived", PALETTE[tier]), label=f"{tier}, floor"
-        )
+        style = point("modelled", PALETTE[tier], SHAPES[tier])
+        ax.plot(points["batch"], points["us_per_image"], **style, label=f"{tier}, modelled")
+        style = point("derived", PALETTE[tier])
+        ax.plot(points["batch"], points["floor_us_per_image"], **style, label=f"{tier}, floor (derived)")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(sorted(rows["batch"].unique()))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(ScalarFormatter())
-    ax.yaxis.set_minor_formatter(ScalarFormatter())
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    plain_log(ax.yaxis)
     ax.set_xlabel("batch, images")
-    ax.set_ylabel("us per image")
+    ax.set_ylabel("µs per image")
     ax.legend(ncols=2)
-    ax.set_title(f"One image as the batch grows: {find_device(rows['device'].iloc[0]).title}")
+    headline(ax, "One image's time as the batch grows", subject(rows.drop(columns="evidence")))
     return fig

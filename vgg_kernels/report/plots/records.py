@@ -4,13 +4,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..document import Page
-from ..style import PALETTE, point
+from ..style import GREY, PALETTE, headline, plain_log, point
 
 TIERS = ("fp16", "tf32", "fp16x3", "fp32")  # of the floors and predictions that are drawn
-GREY = "#555555"
 MIDDLE_MS = 3.0  # where a card without records has room for saying so
 COLUMNS = ["card", "tier", "what", "variant", "time_ms", "low_ms", "high_ms", "evidence"]
 
@@ -70,19 +68,19 @@ def landscape(rows: pd.DataFrame, batch: int) -> Figure:
             ax.plot(row.time_ms, y - 0.3, marker="x", linestyle="", color=colour, markersize=5)
     for card, mine in rows[rows["what"] == "ranked"].groupby("card"):
         best = mine.loc[mine["time_ms"].idxmin()]
-        ax.annotate(f"{best['time_ms']:.3g}", (best["time_ms"], cards.index(card) - 0.12), xytext=(8, -11),
-                    textcoords="offset points", weight="bold")  # fmt: skip
+        at = best["time_ms"], cards.index(card) - 0.12
+        ax.annotate(f"{best['variant'].split(',')[0]} {best['time_ms']:.3g}", at, xytext=(7, -12),
+                    textcoords="offset points", weight="bold",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     for card in sorted(set(cards) - set(rows.loc[rows["what"] == "ranked", "card"])):
         ax.annotate("no time is known", (MIDDLE_MS, cards.index(card) - 0.12), ha="center", style="italic", color=GREY)
     ax.set_yticks(range(len(cards)), cards)
     ax.set_ylim(len(cards) - 0.45, -0.55)
     ax.set_xscale("log")
     ax.set_xlim(0.4 * rows.loc[rows["what"] == "floor", "time_ms"].min(), 1.5 * rows["time_ms"].max())
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    plain_log(ax.xaxis)
     ax.set_xlabel("time of one forward pass, ms (log scale)")
-    ax.set_title(f"VGG19, batch {batch}: what is known about each card")
+    headline(ax, "What is known about each card", f"VGG19, batch {batch}; fastest known in bold, ms")
     ax.legend(handles=_legend(rows), ncols=4, loc="upper center", bbox_to_anchor=(0.46, -0.16), columnspacing=1.2)
     return fig
 

@@ -5,6 +5,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from ..style import GREY, headline, layer_ticks
+
 KILLED, ACCEPTED = "#0072B2", "white"
 LINES = {"kaiming": ("#0072B2", "o", "Kaiming weights"), "kernelbench": ("#D55E00", "s", "default weights")}
 
@@ -22,31 +24,38 @@ def signal(rows: pd.DataFrame, tolerances: dict[str, float], subject: str) -> Fi
         data = rows[rows["weights"] == weights]
         ax.plot(data["depth"], data["largest"], color=colour, marker=marker, fillstyle="none", label=label)
     for name, value in tolerances.items():
-        ax.axhline(value, color="#555555", linestyle="--", linewidth=1.0)
-        ax.text(0.7, value * 1.25, name, color="#555555", va="bottom")
+        ax.axhline(value, color=GREY, linestyle="--", linewidth=1.0)
+        ax.text(0.7, value * 1.25, name, va="bottom")
     names = rows[rows["weights"] == rows["weights"].iloc[0]]
-    ax.set_xticks(names["depth"], names["layer"], rotation=60, ha="right")
+    layer_ticks(ax, names["layer"], at=names["depth"])
     ax.set_yscale("log")
     ax.set_ylabel("largest difference between images")
-    ax.set_title(f"Under the default weights the images disappear\n{subject}, float64 on a CPU, measured")
+    headline(ax, "Under the default weights all images look alike", f"{subject}, float64 on a CPU, measured")
     ax.legend(loc="lower left")
     return fig
 
 
 def matrix(rows: pd.DataFrame, subject: str) -> Figure:
-    """The kill matrix: a filled cell where a gate rejects a candidate; mutants above, right networks below."""
+    """The kill matrix: a filled cell where a gate rejects a candidate; mutants above, right networks below.
+
+    Args:
+        rows: ``accuracy.matrix_rows``; how many of the mutants each gate accepts stands over its column.
+        subject: network and inputs, for the title.
+    """
     grid = rows.pivot(index="candidate", columns="gate", values="killed")[list(dict.fromkeys(rows["gate"]))]
     right = rows.drop_duplicates("candidate").set_index("candidate")["right"]
     order = sorted(grid.index, key=lambda name: (right[name], grid.loc[name].sum(), name))
     grid = grid.loc[order]
-    fig, ax = plt.subplots(figsize=(8.0, 0.185 * len(grid) + 1.4))
+    fig, ax = plt.subplots(figsize=(8.0, 0.16 * len(grid) + 1.6))
     for y, name in enumerate(grid.index):
         for x, killed in enumerate(grid.loc[name]):
             ax.barh(y, 0.94, left=x + 0.03, height=0.82, facecolor=KILLED if killed else ACCEPTED, edgecolor=KILLED,
                     hatch="" if killed else "///", linewidth=0.5)  # fmt: skip
     first_right = next((y for y, name in enumerate(grid.index) if right[name]), len(grid))
     ax.axhline(first_right - 0.5, color="black", linewidth=1.0)
-    ax.set_xticks([x + 0.5 for x in range(grid.shape[1])], [name.replace(", ", ",\n") for name in grid.columns])
+    mutants = grid[~right[grid.index]]
+    heads = [f"{gate}\naccepts {int((~mutants[gate]).sum())} of {len(mutants)}" for gate in grid.columns]
+    ax.set_xticks([x + 0.5 for x in range(grid.shape[1])], heads)
     ax.xaxis.tick_top()
     ax.set_yticks(range(len(grid)), grid.index, fontsize=7)
     ax.set_ylim(len(grid) - 0.4, -0.6)
@@ -60,5 +69,5 @@ def matrix(rows: pd.DataFrame, subject: str) -> Figure:
         ],
         loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2,
     )  # fmt: skip
-    ax.set_title(f"Which check finds which wrong network (below the line: right ones)\n{subject}, measured")
+    headline(ax, "Which check rejects which wrong network", f"below the line: right ones; {subject}, measured")
     return fig
