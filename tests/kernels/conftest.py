@@ -116,8 +116,8 @@ def run_conv(
     if main.kernel == "stem":
         stem.run(main, x, exponents[0], packed, whole if second else y)
     else:
-        target = None if main.tile.split_k > 1 else whole if second else y
-        conv3x3.run(main, stored(x, found, exponents[0]), packed, target, shares if target is None else None)
+        out = shares if main.tile.split_k > 1 else whole if second else y
+        conv3x3.run(main, stored(x, found, exponents[0]), packed, out)
     for launch in second:
         reduce.run(launch, shares if main.tile.split_k > 1 else whole, packed, y)
 

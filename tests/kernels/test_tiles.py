@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from vgg_kernels.floor.hardware import device, devices
 from vgg_kernels.kernels import tiles
+from vgg_kernels.kernels.plan import conv_launches
 from vgg_kernels.kernels.tiles import Tile, candidates, choose, ctas, estimate_clocks, parse_tile
 from vgg_kernels.workload.network import Conv, network
 from vgg_kernels.workload.precision import TIERS, tier
@@ -61,8 +62,22 @@ def test_tiles_cover_every_pixel_once(height, width, batch, box):
 def test_shares_cover_k(name):
     for layer in LAYERS:
         for tile in candidates(layer, tier(name), H100, 10):
-            steps = ceil(tiles.depth(layer) / tile.bk)
+            steps = ceil(tiles.depth(layer) / (tile.taps * tile.bk))
             assert steps <= tiles.iterations(layer, tile) * tile.split_k < steps + tile.split_k
+
+
+def test_row_pairs_load_four_rows_where_two_rows_alone_load_six():
+    """Nine taps of 256 pixels x 64 channels, counted from the filter: per column, rows of pixels and rows of taps."""
+    pairs, box = (Tile(256, 64, 64, 2, 4, (1, 32, 8), True, pairs=pairs) for pairs in (True, False))
+    conv, fp16 = VGG.layer("conv1_2"), tier("fp16")
+    row, taps = 128 * 64 * 2, 64 * 64 * 2  # bytes of half the tile's pixels, and of one tap's weights
+    assert tiles.load_bytes(pairs, fp16) * tiles.iterations(conv, pairs) == 3 * (4 * row + 3 * taps)
+    assert tiles.load_bytes(box, fp16) * tiles.iterations(conv, box) == 9 * (2 * row + taps)
+    for tile in (pairs, box):  # and the same arithmetic
+        assert tiles.flops(tile, fp16) * tiles.iterations(conv, tile) == 2 * 256 * 64 * 9 * 64
+    asked = {tile: conv_launches(conv, fp16, 10, tile, 1)[0].l2_bytes_per_clock(H100) for tile in (pairs, box)}
+    assert asked[pairs] == pytest.approx(59, abs=0.5)
+    assert asked[box] == pytest.approx(80, abs=0.5)
 
 
 def test_without_a_stored_tile_the_estimate_chooses(monkeypatch):
@@ -100,14 +115,16 @@ def test_every_card_gets_tiles(key, name):
 
 @given(
     st.sampled_from([64, 128, 256]), st.sampled_from([64, 256]), st.integers(2, 6),
-    st.sampled_from([None, (1, 8, 16), (2, 4, 32)]), st.booleans(), st.integers(1, 8),
+    st.sampled_from([None, (1, 8, 16), (2, 4, 32)]), st.booleans(), st.integers(1, 8), st.booleans(),
 )  # fmt: skip
-def test_a_tiles_text_names_it(bm, bn, stages, box, swapped, split_k):
-    tile = Tile(bm, bn, 64, stages, 8, box, swapped, split_k)
+def test_a_tiles_text_names_it(bm, bn, stages, box, swapped, split_k, pairs):
+    tile = Tile(bm, bn, 64, stages, 8, box, swapped, split_k, pairs=pairs and box is not None)
     assert parse_tile(str(tile)) == tile
 
 
-@pytest.mark.parametrize("text", ["", "128x256", "128x256x64", "axbxc flat s4 w8", "128x256x64 round s4 w8"])
+@pytest.mark.parametrize(
+    "text", ["", "128x256", "128x256x64", "axbxc flat s4 w8", "128x256x64 round s4 w8", "64x64x64 pairs s2 w4"]
+)
 def test_what_is_no_tile_is_said(text):
     with pytest.raises(ValueError, match="is no tile; accepted: as in '256x64x64 box 1x32x8 swapped s2 w4'"):
         parse_tile(text)

@@ -9,7 +9,7 @@ import pytest
 
 from vgg_kernels.kernels import backend
 from vgg_kernels.kernels.plan import conv_launches, plan
-from vgg_kernels.kernels.tiles import Tile
+from vgg_kernels.kernels.tiles import Tile, drains, parse_tile
 from vgg_kernels.predict import compiled
 from vgg_kernels.predict.compiled import Facts, inspect, inspect_all
 from vgg_kernels.workload.network import network
@@ -61,9 +61,16 @@ def test_second_launches_are_plain_code_without_spills(facts):
         assert (found.mma_count, found.spills, found.stack_bytes) == (0, 0, 0)
 
 
+CASES = (
+    ("fp16", "conv4_2", "128x256x64 flat s4 w8"),
+    ("fp16", "conv3_4", "128x256x64 box 2x8x8 swapped s4 w8"),
+    ("fp16", "conv1_2", "256x64x32 pairs 1x32x8 swapped s2 w4"),
+    ("fp8", "conv2_2", "256x128x128 pairs 1x16x16 swapped s2 w8"),
+    ("fp16x3", "conv4_2", "128x128x64 flat s3 w8"),
+)
 CODE = """
 from vgg_kernels.kernels.plan import conv_launches
-from vgg_kernels.kernels.tiles import Tile
+from vgg_kernels.kernels.tiles import Tile, parse_tile
 from vgg_kernels.predict import compiled
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import tier
@@ -76,6 +83,12 @@ for swapped in (True, False):
     print("local_load" in loop, "warp_group_dot" in loop)
 pool = conv_launches(network("vgg19").layer("conv5_4"), tier("fp16"), 10, Tile(128, 256, 64, 4, 8, split_k=3), 0)[1]
 print("max.NaN.f32" in compiled.compile_launch(pool, 90).asm["ptx"])
+for name, layer, tile in CASES:
+    made = conv_launches(network("vgg19").layer(layer), tier(name), 10, parse_tile(tile), 1)[0]
+    asm = compiled.compile_launch(made, 90).asm
+    loop = asm["ttgir"][asm["ttgir"].index("scf.for"):asm["ttgir"].index("scf.yield")]
+    waits = loop.count("pendings = 0")
+    print(waits, asm["ptx"].count("griddepcontrol.wait"), asm["ptx"].count("griddepcontrol.launch_dependents"))
 """
 
 
@@ -83,7 +96,8 @@ print("max.NaN.f32" in compiled.compile_launch(pool, 90).asm["ptx"])
 def read():
     """What the script prints in a process that compiles."""
     environment = {**os.environ, backend.VARIABLE: "0"}
-    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=False)
+    code = f"CASES = {CASES}\n{CODE}"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -96,6 +110,13 @@ def test_a_box_reaches_wgmma_unmoved_only_as_its_b(read):
 def test_the_pool_behind_split_k_keeps_nan(read):
     """Triton's interpreter keeps it either way, so no test of values would tell."""
     assert read[2] == "True"
+
+
+@pytest.mark.parametrize(("case", "name", "tile"), [(i, name, tile) for i, (name, _, tile) in enumerate(CASES)])
+def test_the_compiler_drains_the_tensor_cores_as_often_as_the_model_says(read, case, name, tile):
+    waits, *programmatic = map(int, read[3 + case].split())
+    assert waits == drains(parse_tile(tile), tier(name))
+    assert programmatic == [1, 1]  # it waits for the launch before it, and lets the next one be placed
 
 
 def launch(**changed):

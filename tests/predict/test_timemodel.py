@@ -109,6 +109,17 @@ def test_the_swapped_tile_reads_less_shared_memory():
     assert tensor_core_reads(256, 64, 128, 64) == 512 * 128
 
 
+def test_a_second_cta_feeds_the_tensor_cores_while_the_first_drains_them():
+    dry = replace(TILE, drains=4)
+    alone, together = (
+        {work.drains: time_of(work, H100) for work in (replace(w, resident=resident) for w in (TILE, dry))}
+        for resident in (1, 2)
+    )
+    clocks = TILE.iterations * 4 * constant("drain_clocks") * alone[4].waves
+    assert (alone[4].loops_us["mma"] - alone[0].loops_us["mma"]) * H100.clock_of("fp16") / 1e6 == pytest.approx(clocks)
+    assert together[4].time_us == together[0].time_us
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_for_the_better_never_costs(change):
     for tier in ("tf32", "fp16"):

@@ -19,13 +19,13 @@ from .backend import INTERPRETED  # isort: skip  (before triton)
 
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from ..workload.network import Conv
-from . import tiles
+from . import row_pairs, tiles
 from .layout import Activation, Packed, descriptors
 from .numerics import low_half, max_over, relu, storage, to_operand
 from .plan import Launch, share_rows
-from .signature import Signature, tensordesc
+from .signature import Signature, tensordesc, wait_for_launch_before
 
 
 @triton.jit
@@ -49,6 +49,7 @@ def conv3x3_kernel(
     TIER: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
     """One output tile, or one share of its K; see the module."""
+    wait_for_launch_before()
     # Neighbouring CTAs share their pixels and differ in channels, so a wave reads each activation from L2 once.
     TILES_O: tl.constexpr = C_OUT // BN
     tile = tl.program_id(0) // TILES_O
@@ -144,13 +145,15 @@ def _y_block(launch: Launch) -> list[int]:
     if tile.box is None:
         return [tile.bm, tile.bn]
     images, rows, columns = tile.box
-    shrink = 2 if launch.shape.pooled else 1
+    shrink = 2 if launch.conv.pooled else 1
     return [images, rows // shrink, columns // shrink, tile.bn]
 
 
 def signature(launch: Launch, interpreted: bool) -> Signature:
     """Argument types and constants of the launch, as the compiler takes them."""
-    conv, tile, tier = launch.shape, launch.tile, launch.tier
+    if launch.tile.pairs:
+        return row_pairs.signature(launch, interpreted)
+    conv, tile, tier = launch.conv, launch.tile, launch.tier
     _, out = storage(tier, interpreted)
     two, split = tier.products > 1, tile.split_k > 1
     x, w, y = (tensordesc(out, block) for block in (_x_block(launch), [tile.bn, tile.bk], _y_block(launch)))
@@ -170,19 +173,18 @@ def signature(launch: Launch, interpreted: bool) -> Signature:
     return Signature(conv3x3_kernel, types, integers, constants, tile.warps, tile.stages)
 
 
-def run(launch: Launch, x: Activation, weights: Packed, y: Activation | None, partial) -> None:
-    """Run the launch: into ``y``, or where K is split into ``partial``, fp32 ``[shares * share_rows, C_out]``."""
-    conv: Conv = launch.shape
-    tile = launch.tile
-    split = tile.split_k > 1
-    source = x.planes if tile.box else x.rows()
-    x_desc = descriptors(source, _x_block(launch))
-    w_desc = descriptors(weights.planes, [tile.bn, tile.bk])
-    if split:
-        y_desc, affine = [None, None], [None, None]
+def run(launch: Launch, x: Activation, weights: Packed, out: Activation | Tensor) -> None:
+    """Run the launch: into an activation, or where K is split into fp32 partials ``[shares * share_rows, C_out]``."""
+    conv, tile = launch.conv, launch.tile
+    if isinstance(out, Tensor):
+        epilogue = [None, None, None, None, out]
+    elif tile.pairs:
+        return row_pairs.run(launch, x, weights, out)
     else:
-        y_desc = descriptors(y.planes if tile.box else y.rows(), _y_block(launch))
-        affine = [weights.alpha, weights.beta]
-    spec = signature(launch, INTERPRETED)
+        y_desc = descriptors(out.planes if tile.box else out.rows(), _y_block(launch))
+        epilogue = [weights.alpha, weights.beta, *y_desc, None]
+    x_desc = descriptors(x.planes if tile.box else x.rows(), _x_block(launch))
+    w_desc = descriptors(weights.planes, [tile.bn, tile.bk])
     grid = (tiles.pixel_tiles(conv, tile, launch.batch) * (conv.c_out // tile.bn), tile.split_k)
-    spec.run(grid, *x_desc, *w_desc, *affine, *y_desc, partial, launch.batch, share_rows(conv, launch.batch))
+    rows = share_rows(conv, launch.batch)
+    return signature(launch, INTERPRETED).run(grid, *x_desc, *w_desc, *epilogue, launch.batch, rows)

@@ -104,8 +104,8 @@ class Forward:
         if launch.kernel == "stem":
             stem.run(launch, x, self.exponents.get("input", 0), weights, target)
         elif launch.kernel == "conv3x3":
-            partial = self._partial(launch, conv) if launch.tile.split_k > 1 else None
-            conv3x3.run(launch, self._input(conv), weights, target, partial)
+            out = self._partial(launch, conv) if launch.tile.split_k > 1 else target
+            conv3x3.run(launch, self._input(conv), weights, out)
         elif launch.kernel == "reduce":
             reduce.run(launch, self._partial(launch, conv), weights, target)
         else:  # "maxpool"

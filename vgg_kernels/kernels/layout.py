@@ -35,8 +35,6 @@ def encode(values: Tensor, tier: Tier) -> list[Tensor]:
         bits = values.view(torch.int32)
         rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF
         return [torch.where(values.isnan(), bits, rounded).view(torch.float32)]
-    if tier.name == "fp8":  # torch saturates, infinity included, in some versions
-        values = torch.where(values.abs() <= 464, values, torch.nan)
     if tier.name == "fp8":  # PyTorch saturates, infinities too; 464 is the last to round to e4m3's largest, 448
         values = torch.where(values.abs() <= 464, values, torch.nan)
     hi = values.to(dtype)
@@ -76,6 +74,10 @@ class Activation:
     def rows(self) -> list[Tensor]:
         """The flat view: every pixel, padding included, as a row of channels."""
         return [plane.view(-1, plane.shape[-1]) for plane in self.planes]
+
+    def row_pairs(self) -> list[Tensor]:
+        """``[N, H/2, 2, W + pad, C]``: even and odd rows apart, the zero row left out; for even H."""
+        return [plane[:, : plane.shape[1] - self.pad].unflatten(1, (-1, 2)) for plane in self.planes]
 
     def features(self) -> list[Tensor]:
         """The classifier's view: every image as one row."""

@@ -22,7 +22,7 @@ from torch import Tensor
 from .layout import Activation, Packed, descriptors
 from .numerics import low_half, relu, storage, to_operand
 from .plan import Launch
-from .signature import Signature, tensordesc
+from .signature import Signature, tensordesc, wait_for_launch_before
 
 
 @triton.jit
@@ -53,6 +53,7 @@ def linear_kernel(
     SPLIT_K: tl.constexpr, RELU: tl.constexpr, STAGES: tl.constexpr, TIER: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
     """BN rows of W x BM images, one share of K; see the module."""
+    wait_for_launch_before()
     n0 = tl.program_id(0) * BN
     b0 = tl.program_id(1) * BM
     share = tl.program_id(2)
@@ -92,7 +93,7 @@ def linear_kernel(
 
 def output_tiles(launch: Launch) -> int:
     """Output tiles, each with its own arrival counter."""
-    return ceil(launch.shape.features_out / launch.tile.bn) * ceil(launch.batch / launch.tile.bm)
+    return ceil(launch.linear.features_out / launch.tile.bn) * ceil(launch.batch / launch.tile.bm)
 
 
 def partial_size(launch: Launch) -> int:
@@ -103,7 +104,7 @@ def partial_size(launch: Launch) -> int:
 
 def signature(launch: Launch, interpreted: bool) -> Signature:
     """Argument types and constants of the launch, as the compiler takes them."""
-    linear, tile, tier = launch.shape, launch.tile, launch.tier
+    linear, tile, tier = launch.linear, launch.tile, launch.tier
     _, out = storage(tier, interpreted)
     two, split = tier.products > 1, tile.split_k > 1
     x, w = (tensordesc(out, [rows, tile.bk]) for rows in (tile.bm, tile.bn))
@@ -133,7 +134,7 @@ def run(
     outputs = [y] if isinstance(y, torch.Tensor) else y.planes
     workspace = (partial, arrived) if tile.split_k > 1 else (None, None)
     spec = signature(launch, INTERPRETED)
-    grid = (ceil(launch.shape.features_out / tile.bn), ceil(launch.batch / tile.bm), tile.split_k)
+    grid = (ceil(launch.linear.features_out / tile.bn), ceil(launch.batch / tile.bm), tile.split_k)
     spec.run(
         grid, *descriptors(x.features(), [tile.bm, tile.bk]), *descriptors(weights.planes, [tile.bn, tile.bk]),
         weights.alpha, weights.beta, *workspace, *[*outputs, None][:2], launch.batch,

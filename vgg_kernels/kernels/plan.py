@@ -58,6 +58,18 @@ class Launch:
     pad: int = 1
 
     @property
+    def conv(self) -> Conv:
+        """The shape of a launch that belongs to a convolution: every kernel but "linear"."""
+        assert isinstance(self.shape, Conv)
+        return self.shape
+
+    @property
+    def linear(self) -> Linear:
+        """The shape of a "linear" launch."""
+        assert isinstance(self.shape, Linear)
+        return self.shape
+
+    @property
     def rate(self) -> str:
         """The data-sheet rate that bounds its arithmetic."""
         return self.tier.rate
@@ -109,7 +121,16 @@ def _stem(conv: Conv, tier: Tier, batch: int) -> Launch:
 
 
 def conv_launches(conv: Conv, tier: Tier, batch: int, tile: Tile, pad: int) -> list[Launch]:
-    """A convolution under a tile: one launch, and a second that reduces where K is split or the tile cannot pool."""
+    """A convolution under a tile: one launch, and a second that reduces where K is split or the tile cannot pool.
+
+    Raises:
+        ValueError: for a tile of row pairs where rows have no partner, or where registers hold no second row.
+    """
+    if tile.pairs and (conv.height % 2 or tier.products > 1):
+        raise ValueError(
+            f"{tile} takes rows in pairs, and {conv.name} of {conv.height} rows in {tier.name} cannot have it; "
+            "accepted: an even height and a tier of one product"
+        )
     pools_here = conv.pooled and tile.box is not None
     second = tile.split_k > 1 or (conv.pooled and not pools_here)
     element = 4 if tile.split_k > 1 else tier.operand_bytes
@@ -118,7 +139,7 @@ def conv_launches(conv: Conv, tier: Tier, batch: int, tile: Tile, pad: int) -> l
         conv.name, "conv3x3", conv, tier, batch, tile,
         ctas=tiles.ctas(conv, tile, batch),
         iterations=tiles.iterations(conv, tile),
-        flops_per_iteration=2 * tile.bm * tile.bn * tile.bk * tier.products,
+        flops_per_iteration=tiles.flops(tile, tier),
         load_bytes_per_iteration=tiles.load_bytes(tile, tier),
         store_bytes=tile.bm * tile.bn * element // (4 if pools_here else 1),
         hbm_read_bytes=activation_bytes(conv, tier, batch) + conv.parameters * tier.operand_bytes,
@@ -154,7 +175,7 @@ def linear_launch(linear: Linear, tier: Tier, batch: int, tile: Tile) -> Launch:
         linear.name, "linear", linear, tier, batch, tile,
         ctas=tiles.ctas(linear, tile, batch),
         iterations=tiles.iterations(linear, tile),
-        flops_per_iteration=2 * tile.bm * tile.bn * tile.bk * tier.products,
+        flops_per_iteration=tiles.flops(tile, tier),
         load_bytes_per_iteration=tiles.load_bytes(tile, tier),
         store_bytes=tile.bm * tile.bn * 4,
         hbm_read_bytes=(linear.parameters + batch * linear.features_in) * tier.operand_bytes,

@@ -18,7 +18,7 @@ from torch import Tensor
 from .layout import Activation, Packed
 from .numerics import LO_SCALE, low_half, relu, storage, to_operand
 from .plan import Launch, share_rows
-from .signature import Signature
+from .signature import Signature, wait_for_launch_before
 
 
 @triton.jit
@@ -29,6 +29,7 @@ def reduce_kernel(
     TIER: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
     """BM output pixels x BN channels; see the module."""
+    wait_for_launch_before()
     STEP: tl.constexpr = 2 if POOL else 1
     HEIGHT: tl.constexpr = H // STEP + PAD
     WIDTH: tl.constexpr = W // STEP + PAD
@@ -64,7 +65,7 @@ def reduce_kernel(
 
 def signature(launch: Launch, interpreted: bool) -> Signature:
     """Argument types and constants of the launch, as the compiler takes them."""
-    conv, tile, tier = launch.shape, launch.tile, launch.tier
+    conv, tile, tier = launch.conv, launch.tile, launch.tier
     _, out = storage(tier, interpreted)
     two, affine = tier.products > 1, launch.kernel == "reduce"
     plane = f"*{out}"
@@ -83,10 +84,7 @@ def signature(launch: Launch, interpreted: bool) -> Signature:
 
 def run(launch: Launch, x: Activation | Tensor, weights: Packed, y: Activation) -> None:
     """Run the launch: from a split convolution's fp32 partials, or from an activation to be pooled, into ``y``."""
-    if isinstance(x, Tensor):
-        source, affine = [x, None], [weights.alpha, weights.beta]
-    else:
-        source, affine = [*x.planes, None], [None, None]
-    grid = (launch.ctas // (launch.shape.c_out // launch.tile.bn), launch.shape.c_out // launch.tile.bn)
-    rows = share_rows(launch.shape, launch.batch)
-    signature(launch, INTERPRETED).run(grid, *source[:2], *affine, *[*y.planes, None][:2], launch.batch, rows)
+    source = [x, None, weights.alpha, weights.beta] if isinstance(x, Tensor) else [*[*x.planes, None][:2], None, None]
+    grid = (launch.ctas // (launch.conv.c_out // launch.tile.bn), launch.conv.c_out // launch.tile.bn)
+    rows = share_rows(launch.conv, launch.batch)
+    signature(launch, INTERPRETED).run(grid, *source, *[*y.planes, None][:2], launch.batch, rows)

@@ -17,7 +17,7 @@ from torch import Tensor
 from .layout import Activation, Packed, descriptors
 from .numerics import low_half, relu, storage, to_operand
 from .plan import STEM_DEPTH, Launch
-from .signature import Signature, tensordesc
+from .signature import Signature, tensordesc, wait_for_launch_before
 
 
 @triton.jit
@@ -27,6 +27,7 @@ def stem_kernel(
     TIER: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
     """BM pixels of the padded grid x BN channels; see the module."""
+    wait_for_launch_before()
     row = tl.program_id(0) * BM
     o0 = tl.program_id(1) * BN
     p = row + tl.arange(0, BM)
@@ -62,7 +63,7 @@ def stem_kernel(
 
 def signature(launch: Launch, interpreted: bool) -> Signature:
     """Argument types and constants of the launch, as the compiler takes them."""
-    conv, tile, tier = launch.shape, launch.tile, launch.tier
+    conv, tile, tier = launch.conv, launch.tile, launch.tier
     _, out = storage(tier, interpreted)
     two = tier.products > 1
     y = tensordesc(out, [tile.bm, tile.bn])
@@ -88,7 +89,7 @@ def run(launch: Launch, x: Tensor, exponent: int, weights: Packed, y: Activation
     """Run the launch: images ``[N, 3, H, W]`` fp32, scaled by 2^-exponent, into ``y``."""
     tile = launch.tile
     spec = signature(launch, INTERPRETED)
-    grid = (launch.ctas, launch.shape.c_out // tile.bn)
+    grid = (launch.ctas, launch.conv.c_out // tile.bn)
     spec.run(
         grid, x, *[*weights.planes, None][:2], weights.alpha, weights.beta,
         *descriptors(y.rows(), [tile.bm, tile.bn]), launch.batch, *x.stride(), 2.0**-exponent,

@@ -22,8 +22,11 @@ from ..workload.precision import Tier
 L2_BYTES_PER_CLOCK = 37.0
 SHARED_BYTES_PER_CLOCK = 128.0  # 32 banks of 4 bytes
 MAX_BOX = 256  # a tensor copy's box has at most 256 elements along each dimension
+SHORTEST_COPY = 64  # bytes of channels at one pixel that a copy should fetch at least: two sectors of L2
 BARRIER_BYTES = 1024  # shared memory that the pipeline's barriers and its alignment may take
 CLOCKS_PER_TILE = 1500  # pipeline fill and drain, about two L2 latencies each; the same for every tile
+WGMMA_ROWS = 64  # rows of M of one instruction
+DRAIN_CLOCKS = 64  # what a wait for dry tensor cores costs, unless a second CTA feeds them: one m64n128k16 (assumed)
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,13 @@ class Tile:
     Attributes:
         bm: pixels of a convolution, or batch columns of a linear layer.
         bn: output channels, or rows of a linear layer's weights.
-        bk: depth of one main-loop step (input channels of one tap, or features).
+        bk: depth of one main-loop step (input channels of its taps, or features).
         stages: depth of the copy pipeline.
         warps: warps of one CTA.
         box: (images, rows, columns) of pixels whose product is ``bm``; None for the flat view.
         swapped: weights on the MMA's M and pixels on its N, for narrow layers.
         split_k: CTAs that share one output tile, each with a part of K.
+        pairs: a box of row pairs: a step loads each input row once for the two output rows that need it.
     """
 
     bm: int
@@ -49,11 +53,23 @@ class Tile:
     box: tuple[int, int, int] | None = None
     swapped: bool = False
     split_k: int = 1
+    pairs: bool = False
 
     @property
     def view(self) -> str:
-        """How the tile sees the activation: "flat" (rows of a matrix) or "box" (rectangles of pixels)."""
-        return "flat" if self.box is None else "box"
+        """How the tile sees the activation: "flat" (rows of a matrix), "box" (rectangles of pixels) or "pairs"
+        (rectangles whose even and odd rows are two operands)."""
+        return "pairs" if self.pairs else "flat" if self.box is None else "box"
+
+    @property
+    def taps(self) -> int:
+        """Taps of the 3x3 filter that one main-loop step multiplies: a column of three for row pairs, else one."""
+        return 3 if self.pairs else 1
+
+    @property
+    def accumulators(self) -> int:
+        """Sums that one step's products go to: the even and the odd output rows of row pairs, else one."""
+        return 2 if self.pairs else 1
 
     def __str__(self) -> str:
         shape = f"{self.bm}x{self.bn}x{self.bk}"
@@ -91,12 +107,52 @@ def depth(layer: Layer) -> int:
 
 def iterations(layer: Layer, tile: Tile) -> int:
     """Main-loop steps of one CTA (of the longest, where split K does not divide evenly)."""
-    return ceil(ceil(depth(layer) / tile.bk) / tile.split_k)
+    return ceil(ceil(depth(layer) / (tile.taps * tile.bk)) / tile.split_k)
 
 
 def load_bytes(tile: Tile, tier: Tier) -> int:
-    """Bytes that one main-loop step copies from L2 to shared memory: both operands' tiles."""
-    return (tile.bm + tile.bn) * tile.bk * tier.operand_bytes
+    """Bytes that one main-loop step copies from L2 to shared memory: both operands' tiles.
+
+    Two output rows need four input rows and three rows of taps, where apart each would load three of both.
+    """
+    pixels = 2 * tile.bm if tile.pairs else tile.bm
+    return (pixels + tile.taps * tile.bn) * tile.bk * tier.operand_bytes
+
+
+def flops(tile: Tile, tier: Tier) -> int:
+    """Operations of one main-loop step of one CTA, all of the tier's products included."""
+    return 2 * tile.bm * tile.bn * tile.bk * tile.taps * tier.products
+
+
+def product_sides(tile: Tile) -> tuple[int, int]:
+    """M and N of one product as the tensor cores see it."""
+    pixels = tile.bm // tile.accumulators
+    return (tile.bn, pixels) if tile.swapped else (pixels, tile.bn)
+
+
+def operand_reads(tile: Tile, tier: Tier, rows: int) -> float:
+    """Bytes that one step's products read from shared memory: each reads M once, and N once per ``rows`` rows of M.
+
+    Args:
+        tile: how the work is cut.
+        tier: precision tier.
+        rows: rows of M of one tensor-core instruction, 64 on Hopper.
+    """
+    m, n = product_sides(tile)
+    operand = tier.operand_bytes / (2 if tier.products > 1 else 1)
+    return tile.taps * tile.accumulators * tier.products * (m + ceil(m / rows) * n) * tile.bk * operand
+
+
+def drains(tile: Tile, tier: Tier) -> int:
+    """How often one step waits for the tensor cores to run dry.
+
+    Triton lets a product run on behind the step only where no other product of the step adds to the same sum; after
+    each of the others it waits (``wgmma.wait_group 0``, seen in the compiled code). Two sums of three products are
+    four such waits, fp16x3's sum of two cross products is one.
+    """
+    if tile.pairs:
+        return tile.accumulators * (tile.taps - 1)
+    return 1 if tier.products > 1 else 0
 
 
 def shared_bytes(tile: Tile, tier: Tier) -> int:
@@ -115,17 +171,14 @@ def resident(tile: Tile, tier: Tier, device: Device) -> int:
 def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch: int) -> float:
     """SM clocks of a layer under a tile: full waves of (main loop at its busiest resource + epilogue)."""
     flops_per_clock = device.peaks[tier.rate] / (device.sms * device.clock_hz)
-    mma = 2 * tile.bm * tile.bn * tile.bk * tier.products / flops_per_clock
+    together = resident(tile, tier, device)
+    count = ctas(layer, tile, batch)
+    mma = flops(tile, tier) / flops_per_clock + (DRAIN_CLOCKS * drains(tile, tier) if together == 1 else 0)
     l2 = load_bytes(tile, tier) / L2_BYTES_PER_CLOCK
-    # wgmma reads A once and B once per 64 rows of M from shared memory, for each product
-    m, n = (tile.bn, tile.bm) if tile.swapped or isinstance(layer, Linear) else (tile.bm, tile.bn)
-    operand = tier.operand_bytes / (2 if tier.products > 1 else 1)
-    shared = tier.products * (m + ceil(m / 64) * n) * tile.bk * operand / SHARED_BYTES_PER_CLOCK
+    shared = operand_reads(tile, tier, WGMMA_ROWS) / SHARED_BYTES_PER_CLOCK
     pooled = isinstance(layer, Conv) and layer.pooled and tile.box is not None
     element = 4 if tile.split_k > 1 else tier.operand_bytes
     epilogue = tile.bm * tile.bn * element / (4 if pooled else 1) / L2_BYTES_PER_CLOCK
-    together = resident(tile, tier, device)
-    count = ctas(layer, tile, batch)
     waves = ceil(count / (device.sms * together))
     per_sm = min(together, ceil(count / device.sms))  # CTAs that share one SM's units in a wave
     hidden = 1 if per_sm == 1 else 0.5  # a neighbour on the SM computes through half of a CTA's fill and epilogue
@@ -163,6 +216,7 @@ _MMA_SHAPES = (
     (256, 64, 4, 4, True),
     (128, 64, 4, 4, True),
 )
+_PAIR_SHAPES = ((256, 64, 4, 2), (256, 64, 4, 3), (256, 128, 8, 2), (256, 128, 8, 3), (256, 128, 8, 4))
 SPLITS = (1, 2, 3, 4, 6)
 SPLIT_BELOW = 32  # image sides that leave too few tiles for the SMs
 
@@ -179,6 +233,13 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
             for split_k in SPLITS if box is None and conv.height < SPLIT_BELOW else (1,):
                 if split_k <= TAPS * conv.c_in // bk:
                     yield Tile(bm, bn, bk, stages, warps, box, swapped, split_k)
+    if tier.products > 1 or tier.rate == "fp32" or conv.height % 2:
+        return  # their accumulators leave no registers for a second output row
+    for bm, bn, warps, stages in _PAIR_SHAPES:
+        for depth in (bk, bk // 2):
+            if conv.c_out % bn == 0 and depth * operand >= SHORTEST_COPY:
+                for box in _boxes(bm):
+                    yield Tile(bm, bn, depth, stages, warps, box, swapped=True, pairs=True)
 
 
 def _linear_candidates(linear: Linear, tier: Tier, batch: int) -> Iterator[Tile]:
@@ -224,12 +285,15 @@ def parse_tile(text: str) -> Tile:
     Raises:
         ValueError: for a text that names no tile.
     """
-    found = re.fullmatch(r"(\d+)x(\d+)x(\d+) (?:flat|box (\d+)x(\d+)x(\d+))( swapped)?(?: /(\d+))? s(\d+) w(\d+)", text)
+    found = re.fullmatch(
+        r"(\d+)x(\d+)x(\d+) (?:flat|(?:box|(pairs)) (\d+)x(\d+)x(\d+))( swapped)?(?: /(\d+))? s(\d+) w(\d+)", text
+    )
     if found is None:
         raise ValueError(f"{text!r} is no tile; accepted: as in '256x64x64 box 1x32x8 swapped s2 w4'")
-    bm, bn, bk, images, rows, columns, swapped, split_k, stages, warps = found.groups()
+    bm, bn, bk, pairs, images, rows, columns, swapped, split_k, stages, warps = found.groups()
     box = (int(images), int(rows), int(columns)) if images else None
-    return Tile(int(bm), int(bn), int(bk), int(stages), int(warps), box, bool(swapped), int(split_k or 1))
+    shape = int(bm), int(bn), int(bk), int(stages), int(warps)
+    return Tile(*shape, box, bool(swapped), int(split_k or 1), bool(pairs))
 
 
 @cache

@@ -19,7 +19,7 @@ from ..kernels.plan import Launch
 from ..workload.choice import choose
 
 PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # architecture: the card whose tiles are compiled for it
-KERNEL_SOURCES = ("numerics.py", "signature.py", "stem.py", "conv3x3.py", "reduce.py", "linear.py")
+KERNEL_SOURCES = ("numerics.py", "signature.py", "stem.py", "conv3x3.py", "row_pairs.py", "reduce.py", "linear.py")
 PLAN_SOURCES = (*KERNEL_SOURCES, "plan.py", "tiles.py", "tiles.csv")
 
 
@@ -113,7 +113,7 @@ def compile_launch(launch: Launch, arch: int) -> Facts:
     from triton.compiler import ASTSource
 
     from ..kernels import conv3x3, linear, reduce, stem
-    from ..kernels.signature import FP_FUSION
+    from ..kernels.signature import OPTIONS
 
     modules = {"stem": stem, "conv3x3": conv3x3, "reduce": reduce, "maxpool": reduce, "linear": linear}
     spec = modules[launch.kernel].signature(launch, interpreted=False)
@@ -130,7 +130,7 @@ def compile_launch(launch: Launch, arch: int) -> Facts:
             aligned[(i,)] = [["tt.divisibility", 16]]
     types |= dict.fromkeys(spec.constants, "constexpr")
     source = ASTSource(spec.kernel, types, constexprs=constants, attrs=aligned)
-    options = {"num_warps": spec.warps, "num_stages": spec.stages, "enable_fp_fusion": FP_FUSION}
+    options = {"num_warps": spec.warps, "num_stages": spec.stages, **OPTIONS}
     return _read(triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options))
 
 

@@ -20,7 +20,7 @@ from ..workload.network import Network
 from .constants import constant, hbm_us
 from .work import Compiled, Work, from_launch, multicast, other_tiles
 
-MODEL_VERSION = "1"
+MODEL_VERSION = "2"
 LANES = 128  # FMA lanes of an SM
 RESOURCES = ("mma", "l2", "shared", "latency")  # of the main loop
 
@@ -104,8 +104,10 @@ def _wave(work: Work, device: Device, ctas: int) -> tuple[dict[str, float], floa
     together = ceil(ctas / device.sms)
     busy = min(device.sms, ctas)
     l2_rate = min(constant("l2_port_bytes_per_clock"), constant("l2_bytes_per_clock") * device.sms / busy)
+    # a second CTA on the SM feeds the tensor cores while the first waits for them
+    drains = work.drains * constant("drain_clocks") if together == 1 else 0.0
     loop = {
-        "mma": together * work.flops / (work.fraction * device.flops_per_clock(work.rate)),
+        "mma": together * work.flops / (work.fraction * device.flops_per_clock(work.rate)) + drains,
         "l2": together * work.load_bytes / l2_rate,
         "shared": together * work.shared_bytes / constant("shared_bytes_per_clock"),
         "latency": constant("l2_latency_clocks") / max(1, work.stages - 1),

@@ -39,6 +39,7 @@ class Work:
         hbm_read: bytes that the launch reads from HBM.
         hbm_write: bytes that the launch writes to HBM.
         fraction: of the peak that its instructions can reach.
+        drains: how often a step waits for the tensor cores to run dry.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Work:
     hbm_read: float
     hbm_write: float
     fraction: float = 1.0
+    drains: int = 0
 
 
 def tensor_core_reads(m: int, n: int, k_bytes: float, rows: int) -> float:
@@ -81,9 +83,7 @@ def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -
         # a warp's 32 x 64 outputs (8 x 8 a thread) read 96 values of each k, once
         reads = launch.flops_per_iteration / (2 * 32 * 64) * (32 + 64) * tier.operand_bytes
     else:
-        m, n = (tile.bn, tile.bm) if tile.swapped else (tile.bm, tile.bn)
-        operand = tier.operand_bytes / (2 if tier.products > 1 else 1)
-        reads = tier.products * tensor_core_reads(m, n, tile.bk * operand, INSTRUCTION_ROWS[device.arch])
+        reads = tiles.operand_reads(tile, tier, INSTRUCTION_ROWS[device.arch])
     second = launch.kernel in ("reduce", "maxpool")  # reads what the launch before it wrote
     if facts is None:
         together = resident(tile, tier, device)
@@ -104,6 +104,7 @@ def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -
         hbm_read=0 if second and fits_l2(launch.hbm_read_bytes, device) else launch.hbm_read_bytes,
         hbm_write=launch.hbm_write_bytes,
         fraction=constant("fma_issue_fraction") if tier.rate == "fp32" else 1.0,
+        drains=tiles.drains(tile, tier) if launch.flops_per_iteration else 0,
     )
 
 
@@ -215,7 +216,7 @@ def retiled(launch: Launch, tile: Tile) -> Launch:
         tile=tile,
         ctas=tiles.ctas(layer, tile, launch.batch),
         iterations=tiles.iterations(layer, tile),
-        flops_per_iteration=2 * tile.bm * tile.bn * tile.bk * tier.products,
+        flops_per_iteration=tiles.flops(tile, tier),
         load_bytes_per_iteration=tiles.load_bytes(tile, tier),
         store_bytes=int(launch.store_bytes * scale),
     )

@@ -135,6 +135,7 @@ EXAMPLE_TILES = (
     Tile(64, 16, 16, 2, 4, swapped=True),
     Tile(64, 32, 16, 2, 4, split_k=2),
     Tile(32, 16, 16, 2, 4, (1, 4, 8), True),
+    Tile(64, 16, 16, 2, 4, (1, 4, 16), True, pairs=True),
 )
 
 
@@ -156,6 +157,8 @@ def live_rows(tiers: Iterable[str], batch: int = 2, conv: Conv = EXAMPLE) -> pd.
     rows = []
     for name, tile in product(tiers, EXAMPLE_TILES):
         tier = find_tier(name)
+        if tile.pairs and tier.products > 1:
+            continue  # its two sums leave no registers for a second row
         packed = pack(weight_matrix(weight, conv), bias, tier, 0, 0)
         channels, height, width = conv.output_shape
         source = Activation.empty((batch, conv.height, conv.width, conv.c_in), tier, device, 1, 0)
@@ -167,12 +170,10 @@ def live_rows(tiers: Iterable[str], batch: int = 2, conv: Conv = EXAMPLE) -> pd.
             plane.fill_(float("nan"))
         launches = conv_launches(conv, tier, batch, tile, pad=1)
         shares = torch.full((tile.split_k * share_rows(conv, batch), channels), float("nan"), device=device)
-        split = tile.split_k > 1
-        conv3x3.run(
-            launches[0], source, packed, None if split else whole if launches[1:] else out, shares if split else None
-        )
+        between = shares if tile.split_k > 1 else whole
+        conv3x3.run(launches[0], source, packed, between if launches[1:] else out)
         for launch in launches[1:]:
-            reduce.run(launch, shares if split else whole, packed, out)
+            reduce.run(launch, between, packed, out)
         error = float((out.values() - want).norm() / want.norm())
         rows.append(
             {
