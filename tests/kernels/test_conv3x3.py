@@ -22,6 +22,7 @@ TILES = {
     "flat split": Tile(64, 32, 16, 2, 4, split_k=2),
     "flat split unevenly": Tile(64, 32, 16, 2, 4, split_k=4, swapped=True),
     "box": Tile(32, 16, 16, 2, 4, (1, 4, 8), True),
+    "box split": Tile(32, 32, 16, 2, 4, (1, 4, 8), True, split_k=2),
     "box of images": Tile(64, 32, 16, 2, 4, (2, 4, 8), True),
     "pairs": Tile(64, 16, 16, 2, 4, (1, 4, 16), True, pairs=True),
     "pairs of images": Tile(64, 32, 16, 2, 4, (2, 4, 8), True, pairs=True),

@@ -13,6 +13,11 @@ pixels, which hold whole pool windows. A box is four-dimensional in shared memor
 unmoved only as the operand B; as A it would pass through registers at every step (seen in the compiled code). So
 boxes are *swapped*: weights on M, pixels on N. There the pool's neighbours lie in one thread's registers, and
 narrow layers (C_out = 64) read their wide operand once for all 64 channels.
+
+A third view, row pairs, is a kernel of its own: ``row_pairs``. Tried and left, each seen in the code that Triton 3.7
+makes for sm_90: two-CTA clusters (``num_ctas=2``) load without multicast, so L2 is asked for as much; warp
+specialisation (``warp_specialize=True``) is ignored. A persistent grid would hide the fill of a tile behind the end
+of the one before, but most of these layers have two waves at most.
 """
 
 from .backend import INTERPRETED  # isort: skip  (before triton)
@@ -100,21 +105,24 @@ def conv3x3_kernel(
     if TIER == "fp16x3":
         acc += cross * (1.0 / 2048.0)
 
+    i = tl.arange(0, BM)
+    if BOX:
+        image, line, column = n + i // (TH * TW), y + i // TW % TH, x + i % TW
+        p = (image * (H + 1) + line) * (W + 1) + column
+        inside = (image < N) & (line < H) & (column < W)
+    else:
+        p = row + i
+        q = p % ((H + 1) * (W + 1))
+        inside = (q // (W + 1) < H) & (q % (W + 1) < W)
     if SPLIT_K > 1:
         # From registers: 8 bytes a thread, whole 32-byte sectors. A bulk store would stage 128 KB in shared memory.
-        p = (share * ROWS + row + tl.arange(0, BM)).to(tl.int64) * C_OUT
+        at = (share * ROWS + p).to(tl.int64) * C_OUT
         o = o0 + tl.arange(0, BN)
         if SWAPPED:
-            tl.store(partial_ptr + p[None, :] + o[:, None], acc)
+            tl.store(partial_ptr + at[None, :] + o[:, None], acc, mask=inside[None, :])
         else:
-            tl.store(partial_ptr + p[:, None] + o[None, :], acc)
+            tl.store(partial_ptr + at[:, None] + o[None, :], acc, mask=inside[:, None])
     else:
-        i = tl.arange(0, BM)
-        if BOX:
-            inside = (n + i // (TH * TW) < N) & (y + i // TW % TH < H) & (x + i % TW < W)
-        else:
-            q = (row + i) % ((H + 1) * (W + 1))
-            inside = (q // (W + 1) < H) & (q % (W + 1) < W)
         alpha = tl.load(alpha_ptr + o0 + tl.arange(0, BN))
         beta = tl.load(beta_ptr + o0 + tl.arange(0, BN))
         if SWAPPED:
@@ -167,7 +175,7 @@ def signature(launch: Launch, interpreted: bool) -> Signature:
     constants = dict(
         C_IN=conv.c_in, C_OUT=conv.c_out, H=conv.height, W=conv.width, BM=tile.bm, BN=tile.bn, BK=tile.bk,
         TN=images, TH=rows, TW=columns, BOX=tile.box is not None, SWAPPED=tile.swapped, SPLIT_K=tile.split_k,
-        POOL=conv.pooled and tile.box is not None and not split, STAGES=tile.stages, TIER=tier.name, OUT=out,
+        POOL=tiles.pools(conv, tile), STAGES=tile.stages, TIER=tier.name, OUT=out,
     )  # fmt: skip
     integers = {"N": launch.batch, "ROWS": share_rows(conv, launch.batch)}
     return Signature(conv3x3_kernel, types, integers, constants, tile.warps, tile.stages)

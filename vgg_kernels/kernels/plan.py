@@ -131,7 +131,7 @@ def conv_launches(conv: Conv, tier: Tier, batch: int, tile: Tile, pad: int) -> l
             f"{tile} takes rows in pairs, and {conv.name} of {conv.height} rows in {tier.name} cannot have it; "
             "accepted: an even height and a tier of one product"
         )
-    pools_here = conv.pooled and tile.box is not None
+    pools_here = tiles.pools(conv, tile)
     second = tile.split_k > 1 or (conv.pooled and not pools_here)
     element = 4 if tile.split_k > 1 else tier.operand_bytes
     between = tiles.padded_rows(conv, batch) * conv.c_out * element * tile.split_k

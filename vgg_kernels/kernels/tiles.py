@@ -110,6 +110,11 @@ def iterations(layer: Layer, tile: Tile) -> int:
     return ceil(ceil(depth(layer) / (tile.taps * tile.bk)) / tile.split_k)
 
 
+def pools(conv: Conv, tile: Tile) -> bool:
+    """Whether the epilogue takes the maximum of 2x2 windows: where the layer pools, and one CTA holds all of both."""
+    return conv.pooled and tile.box is not None and tile.split_k == 1
+
+
 def load_bytes(tile: Tile, tier: Tier) -> int:
     """Bytes that one main-loop step copies from L2 to shared memory: both operands' tiles.
 
@@ -176,15 +181,15 @@ def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch:
     mma = flops(tile, tier) / flops_per_clock + (DRAIN_CLOCKS * drains(tile, tier) if together == 1 else 0)
     l2 = load_bytes(tile, tier) / L2_BYTES_PER_CLOCK
     shared = operand_reads(tile, tier, WGMMA_ROWS) / SHARED_BYTES_PER_CLOCK
-    pooled = isinstance(layer, Conv) and layer.pooled and tile.box is not None
     element = 4 if tile.split_k > 1 else tier.operand_bytes
-    epilogue = tile.bm * tile.bn * element / (4 if pooled else 1) / L2_BYTES_PER_CLOCK
+    pooled_here = isinstance(layer, Conv) and pools(layer, tile)
+    epilogue = tile.bm * tile.bn * element / (4 if pooled_here else 1) / L2_BYTES_PER_CLOCK
     waves = ceil(count / (device.sms * together))
     per_sm = min(together, ceil(count / device.sms))  # CTAs that share one SM's units in a wave
     hidden = 1 if per_sm == 1 else 0.5  # a neighbour on the SM computes through half of a CTA's fill and epilogue
     main_loop = per_sm * iterations(layer, tile) * max(mma, l2, shared)
     reduce_pass = 0.0
-    if isinstance(layer, Conv) and (tile.split_k > 1 or (layer.pooled and tile.box is None)):
+    if isinstance(layer, Conv) and (tile.split_k > 1 or (layer.pooled and not pooled_here)):
         # a second launch reads what the first wrote, at L2's rate over all SMs
         written = padded_rows(layer, batch) * layer.c_out * element * tile.split_k
         reduce_pass = written / (device.sms * L2_BYTES_PER_CLOCK) + CLOCKS_PER_TILE
@@ -230,7 +235,7 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
             continue
         boxes = _boxes(bm) if swapped else ()
         for box in boxes if tier.rate == "fp32" else (None, *boxes):
-            for split_k in SPLITS if box is None and conv.height < SPLIT_BELOW else (1,):
+            for split_k in SPLITS if conv.height < SPLIT_BELOW else (1,):
                 if split_k <= TAPS * conv.c_in // bk:
                     yield Tile(bm, bn, bk, stages, warps, box, swapped, split_k)
     if tier.products > 1 or tier.rate == "fp32" or conv.height % 2:
