@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from vgg_kernels.cli import measure
-from vgg_kernels.evidence import bench as bench_module
-from vgg_kernels.evidence import supervisor
+from vgg_kernels.evidence import supervisor, torch_bench
 from vgg_kernels.evidence.ledger import read_runs
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import network
@@ -17,8 +16,8 @@ from vgg_kernels.workload.network import network
 @pytest.fixture
 def small(monkeypatch):
     """The worker measures a small network and does not tie itself to the test process's parent."""
-    made = bench_module.TorchBench
-    monkeypatch.setattr(bench_module, "TorchBench", lambda: made("cpu", table=network("vgg11", image=32, classes=10)))
+    made = torch_bench.TorchBench
+    monkeypatch.setattr(torch_bench, "TorchBench", lambda: made("cpu", table=network("vgg11", image=32, classes=10)))
     monkeypatch.setattr(supervisor, "die_with_parent", lambda: None)
 
 
@@ -80,7 +79,7 @@ def test_a_gpu_that_does_not_answer_is_said_not_shown_as_a_traceback(monkeypatch
     def broken():
         raise RuntimeError("CUDA error: device unavailable\nlong story")
 
-    monkeypatch.setattr(bench_module, "TorchBench", broken)
+    monkeypatch.setattr(torch_bench, "TorchBench", broken)
     monkeypatch.setattr(supervisor, "die_with_parent", lambda: None)
     assert work(tmp_path) == 1
     assert "device unavailable" in capsys.readouterr().err

@@ -115,6 +115,8 @@ class FakeBench:
         breaks: step name to what happens in it: an exception to raise, or a function to call.
         gates: tier to whether it passes; others pass.
         checks: variant to the check its outputs come to.
+        uncompiled: tier to why it did not compile.
+        errors: timer to why it cannot measure.
     """
 
     kind: str = "cuda"
@@ -125,12 +127,14 @@ class FakeBench:
     breaks: dict = field(default_factory=dict)
     gates: dict = field(default_factory=dict)
     checks: dict = field(default_factory=dict)
+    uncompiled: dict = field(default_factory=dict)
+    errors: dict = field(default_factory=dict)
     timers: tuple = (("kernelbench", "cold"), ("graph", "warm"))
     alive: bool = True
     card: str = "aaaaaaaaaaaa"
 
     def __post_init__(self):
-        self.clock, self.network, self.ran = FakeClock(), network("vgg19"), []
+        self.clock, self.network, self.ran, self.compiled = FakeClock(), network("vgg19"), [], []
 
     def now(self):
         return self.clock()
@@ -165,7 +169,12 @@ class FakeBench:
 
     def compile(self, tiers, batches):
         self._pass("compile")
-        return [{"tier": tier, "batches": batches, "seconds": 1.0, "error": None} for tier in tiers]
+        self.compiled.append(batches)
+        return [
+            {"tier": tier, "batch": batch, "seconds": 1.0, "error": self.uncompiled.get(tier)}
+            for batch in batches
+            for tier in tiers
+        ]
 
     def verify(self, tier):
         self._pass("verify", SimpleNamespace(name=f"ours_{tier}"))
@@ -177,6 +186,9 @@ class FakeBench:
                 continue
             if number == len(self.timers) - 1:
                 self._pass("time", variant, batch)
+            if timer in self.errors:
+                yield Timing("network", timer, cache, [], {}, WRONG, self.errors[timer])
+                continue
             check = self.checks.get(variant.name, GOOD)
             yield Timing("network", timer, cache, [1.0, 2.0, 3.0], {"samples": 2, "throttled": []}, check)
 

@@ -7,18 +7,18 @@ import time
 import pytest
 import torch
 
-from vgg_kernels.evidence.precompile import command, precompile
+from vgg_kernels.evidence.precompile import command, precompile, processes
 
 
 def stand_in(code):
-    return lambda tier, batches: [sys.executable, "-c", code, tier, *map(str, batches)]
+    return lambda tier, batch: [sys.executable, "-c", code, tier, str(batch)]
 
 
 def test_jobs_run_side_by_side_and_say_how_long_they_took():
     began = time.monotonic()
-    rows = precompile([("fp16", (10,)), ("tf32", (1, 3))], cores=2, make=stand_in("import time; time.sleep(1.5)"))
+    rows = precompile([("fp16", 10), ("tf32", 1)], at_once=2, make=stand_in("import time; time.sleep(1.5)"))
     assert time.monotonic() - began < 2.9
-    assert [(r["tier"], r["batches"], r["error"]) for r in rows] == [("fp16", [10], None), ("tf32", [1, 3], None)]
+    assert [(r["tier"], r["batch"], r["error"]) for r in rows] == [("fp16", 10, None), ("tf32", 1, None)]
     assert all(r["seconds"] >= 1.5 for r in rows)
 
 
@@ -32,18 +32,26 @@ def test_jobs_run_side_by_side_and_say_how_long_they_took():
     ],
 )
 def test_a_job_that_fails_is_named_and_stops_nothing(code, error):
-    [row] = precompile([("fp16", (10,))], cores=1, make=stand_in(code), timeout_s=2.0)
+    [row] = precompile([("fp16", 10)], at_once=1, make=stand_in(code), timeout_s=2.0)
     assert row["error"] == error
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "expected"),
+    [(16, 143e9, 16), (16, 80e9, 10), (4, 143e9, 4), (16, 24e9, 3), (16, 6e9, 1), (64, 1e12, 16)],
+)
+def test_no_more_processes_than_cores_and_memory_allow(cores, memory, expected):
+    assert processes(cores, memory) == expected
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU the command below compiles everything")
 def test_the_real_command_needs_a_gpu_and_says_so():
-    done = subprocess.run(command("fp16", (1,)), capture_output=True, text=True)
+    done = subprocess.run(command("fp16", 1), capture_output=True, text=True)
     assert done.returncode == 1
     assert "CUDA" in done.stderr.splitlines()[-1] or "NVIDIA" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.gpu
 def test_on_a_gpu_one_tier_is_compiled():
-    [row] = precompile([("fp16", (1,))], cores=1)
+    [row] = precompile([("fp16", 1)], at_once=1)
     assert row["error"] is None

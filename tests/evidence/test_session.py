@@ -147,7 +147,7 @@ WORKER = """
 import sys, time
 from pathlib import Path
 from vgg_kernels.evidence import schedule, session
-from vgg_kernels.evidence.bench import TorchBench
+from vgg_kernels.evidence.torch_bench import TorchBench
 from vgg_kernels.workload.network import network
 
 class Bench(TorchBench):

@@ -1,9 +1,10 @@
 import pytest
 import torch
 
-from vgg_kernels.evidence.subject import Check, Sampled, fill_activations, fill_images
+from vgg_kernels.evidence.subject import Check, Sampled, fill_activations, fill_images, mistaken
 
 SHAPE = (2, 3, 8, 8)
+BOUND = 4e-3
 WEIGHT = torch.randn(3 * 64, 10, generator=torch.Generator().manual_seed(1))
 
 
@@ -16,14 +17,16 @@ def timed(candidate, calls=20, **options):
     for _ in range(calls):
         subject.feed()
         subject.keep(subject.call())
-    return subject.check(forward, "fp16")
+    subject.repeat()
+    return subject.check(forward, BOUND)
 
 
 def test_what_was_computed_passes():
     check = timed(lambda x: forward(x.half().float()))
     assert check.passed, check
     assert check.kept == 8
-    assert 0 < check.worst < check.bound
+    assert check.bound == BOUND
+    assert 0 < check.worst < BOUND
 
 
 def test_an_answer_remembered_by_address_fails():
@@ -41,13 +44,36 @@ def test_an_answer_that_is_one_call_late_fails_at_any_precision():
         return late[-2]
 
     check = timed(candidate)
-    assert check.mistaken == check.kept
+    assert check.mistaken >= check.kept - 1  # the one asked again first may come to be asked behind its own neighbour
+
+
+def test_an_answer_from_an_old_replay_fails_where_asking_again_is_right():
+    """As a graph does that reads another input than the one that is fed: its replays are stale, an eager call is not."""
+    subject = Sampled(forward, SHAPE, "cpu")
+    stale = forward(torch.rand(SHAPE))
+    for _ in range(20):
+        subject.feed()
+        subject.keep(stale)
+    subject.repeat()
+    assert subject.check(forward, 10.0).mistaken >= 7  # it may lie next to one answer by chance
+
+
+def test_which_content_an_answer_belongs_to_shows_at_a_precision_that_hides_it_from_strict_fp32():
+    """fp8's error on VGG19 is seven times what two images differ by: only its own answers tell them apart."""
+    noise = {}
+
+    def coarse(x):
+        key = float(x.sum())
+        return forward(x) + noise.setdefault(key, 100 * torch.randn(2, 10))
+
+    assert timed(coarse).mistaken == 0
+    assert timed(lambda x: coarse(x) * 0).mistaken == 8
 
 
 def test_what_all_answers_share_does_not_hide_that_each_is_its_own():
     check = timed(lambda x: forward(x) + 1000)
     assert check.mistaken == 0
-    assert check.worst > check.bound
+    assert check.worst > BOUND
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -56,7 +82,7 @@ def test_a_non_finite_output_fails(bad):
 
 
 def test_nothing_kept_is_nothing_shown():
-    assert not Sampled(forward, SHAPE, "cpu").check(forward, "fp16").passed
+    assert not Sampled(forward, SHAPE, "cpu").check(forward, BOUND).passed
 
 
 def test_the_input_keeps_its_address_and_changes_its_content():
@@ -99,4 +125,8 @@ def test_images_are_uniform_and_activations_half_zero():
 
 
 def test_a_check_says_what_it_found():
-    assert "3 nearer to another" in str(Check(8, 0.5, 0.004, 3))
+    assert "3 no nearer to their own" in str(Check(8, 0.5, 0.004, 3))
+
+
+def test_one_output_alone_cannot_be_mistaken_for_another():
+    assert mistaken([torch.zeros(3)], [torch.ones(3)]) == 0

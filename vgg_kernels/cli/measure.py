@@ -76,7 +76,7 @@ def _supervised(folder: Path, budget: float, only: list[str], batch: list[int], 
 
 
 def _say(sentence: str) -> None:
-    Console(stderr=True).print(sentence, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int, ...], json: bool) -> int:
@@ -84,8 +84,8 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
 
     die_with_parent()
     from ..evidence import schedule, session
-    from ..evidence.bench import TorchBench
     from ..evidence.measure import DeviceLost, OutputLost
+    from ..evidence.torch_bench import TorchBench
     from ..evidence.watchdog import STUCK
     from .steps import Steps
 
@@ -102,8 +102,11 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
     except DeviceLost:
         sys.stdout.flush()
         os._exit(STUCK)  # not by way of clean-up, which waits for a device that no longer answers
-    except (OutputLost, OSError) as error:
-        _say(f"{error}; what was written before stays in {folder}")
+    except OutputLost as error:
+        _say(f"{error}; what was written before stays in {folder}: {error.kept} samples")
+        return 0 if error.kept else 1
+    except OSError as error:
+        _say(f"{error}: no run can be begun in {folder}")
         return 1
     document = _document(bench, found)
     print_json(document) if json else _print(document)
@@ -113,7 +116,7 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
 
 
 def _document(bench, found) -> dict:
-    from ..evidence.measure import jsonable
+    from ..evidence.explain import jsonable
     from ..evidence.summary import throttled
 
     return jsonable(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from .output import Json, print_json, print_table
 
@@ -50,7 +51,7 @@ def _print(page) -> None:
     unranked = [standing for standing in page.standings if standing.status != "ranked"]
     console.print(f"{len(unranked)} observations are not ranked; `records show ID` says why", highlight=False)
     for problem in page.problems:
-        console.print(f"[bold red]not read:[/] {problem}", highlight=False)
+        console.print(f"[bold red]not read:[/] {escape(problem)}", highlight=False)
 
 
 def _row(standing) -> list[str]:
@@ -181,7 +182,7 @@ def attempt(
     from tempfile import TemporaryDirectory
 
     from ..evidence.candidate import CandidateBench, attempt, load
-    from ..evidence.measure import jsonable
+    from ..evidence.explain import jsonable
     from ..report.candidates import standings_of
     from ..workload.network import network as build_network
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:  # the command line starts without torch
@@ -52,6 +53,7 @@ class Steps(AbstractContextManager):
         now = self._bench.now()
         took = f" {now - self._since:6.1f} s" if state in ("done", "failed") else ""
         self._since = now
-        colour = STYLES.get(state, "")
-        self._console.print(f"{now - self._began:6.0f} s  [{colour}]{state:8}[/]{took}  {step.name}  {reason}".rstrip())
+        colour = STYLES.get(state, "default")
+        told = escape(f"{took}  {step.name}  {reason}".rstrip())  # an error's own brackets are no mark-up
+        self._console.print(f"{now - self._began:6.0f} s  [{colour}]{state:8}[/]{told}")
         self._live.advance(self._task)

@@ -17,11 +17,12 @@ from ..workload.network import Network
 from ..workload.network import network as find_network
 from ..workload.reference import Reference
 from . import session, variants
-from .bench import TRIALS_OF, Timing, TorchBench
+from .bench import Timing
 from .records import NETWORK, PYTORCH_OWN
 from .schedule import Step
 from .session import Session
 from .timing import TIMERS
+from .torch_bench import TorchBench
 from .variants import Variant
 from .verify import Verdict, verify
 
@@ -67,6 +68,7 @@ class CandidateBench(TorchBench):
     def __init__(self, build: Build, table: Network, effort: str = "quick", kind: str | None = None):
         super().__init__(kind=kind, table=table)
         self._build, self._effort = build, effort
+        self.arch = 0  # what an architecture must have is for our kernels to say, not for a candidate
         self.verdict: Verdict | None = None
 
     def guess(self, part: str, variant: Variant | None, batch: int | None) -> float | None:
@@ -88,15 +90,9 @@ class CandidateBench(TorchBench):
     def time(self, variant: Variant, batch: int, done: Callable[[str, str], bool]) -> Iterator[Timing]:
         """Time the candidate with every timer of the device that has no rows yet."""
         with variants.precision(variant):
-            forward = self._build(self.module)
-            subject = self._sampled(forward, batch, self.network.convs[0].input_shape)
+            subject = self._sampled(self._build(self.module), batch, self.network.convs[0].input_shape)
             subject.call()
-        for timer in TIMERS[self.kind]:
-            if not done(timer.name, timer.cache):
-                trials = TRIALS_OF[self.kind]
-                yield self._take(
-                    variant, subject, "network", timer, trials, lambda s: s.check(self.module, variant.tier)
-                )
+        yield from self._timed(variant, subject, [t for t in TIMERS[self.kind] if not done(t.name, t.cache)])
 
 
 def attempt(bench: CandidateBench, name: str, tier: str, batch: int, out: Path, budget_s: float) -> Session:

@@ -98,6 +98,7 @@ MATMULS = {
     "bf16": ("bfloat16", False),
     "tf32": ("float32", True),
     "fp32": ("float32", False),
+    "fp8": ("float8_e4m3fn", False),
 }
 
 
@@ -115,10 +116,20 @@ def matmul(precision: str, kind: str = "cuda") -> Ceiling:
     torch.backends.cuda.matmul.allow_tf32 = relaxed
     try:
         a, b = (torch.randn(size, size, device=kind).to(getattr(torch, name)) for _ in range(2))
-        seconds = best_seconds(lambda: a @ b, kind)
+        seconds = best_seconds(_product(a, b), kind)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     return row(f"matmul_{precision}", 2 * size**3 / seconds, "FLOP/s", f"{size} x {size} x {size}, random operands")
+
+
+def _product(a: Any, b: Any) -> Callable[[], Any]:
+    """``a @ b``; of e4m3 matrices ``a @ b.T`` in bf16, since their second operand is taken column by column."""
+    import torch
+
+    if a.dtype != torch.float8_e4m3fn:
+        return lambda: a @ b
+    one = torch.ones((), device=a.device)  # both scales
+    return lambda: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
 def launch_gap() -> Ceiling:
@@ -176,7 +187,7 @@ def sheet(device: Device, ceilings: Iterable[Mapping[str, Any]]) -> Device:
     values = {r["quantity"]: r["value"] for r in ceilings}
     how = {r["quantity"]: r["how"] for r in ceilings}
     peaks, sources = dict(device.peaks), dict(device.sources)
-    for rate in ("fp32", "tf32", "fp16"):
+    for rate in ("fp32", "tf32", "fp16", "fp8"):
         names = [n for n in (f"matmul_{rate}", "matmul_bf16" if rate == "fp16" else "") if n in values]
         if names:
             best = max(names, key=values.__getitem__)

@@ -4,9 +4,9 @@ What a run has done is in its own notes, so a killed run is taken up where it st
 began and how they ended, and a timer whose rows are there is not run again.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
@@ -14,14 +14,16 @@ from typing import Any, Protocol
 import pandas as pd
 
 from . import variants
-from .bench import Bench, Timing
+from .bench import GATE_BATCH, Bench, Timing
+from .explain import explain, jsonable
+from .history import History
 from .schedule import Budget, Step
 from .timing import disagreement
 from .watchdog import Watchdog
 
 ATTEMPTS = 2  # a step in which the process died twice is not begun again
 LIMIT_TIMES, LIMIT_S = 5.0, 90.0  # a step's limit: so many times its estimate, and at least so many seconds
-RECOVERY_S = 60.0  # for letting go of a step and asking the device whether it still answers
+RECOVERY_S = 30.0  # for letting go of a step and asking the device whether it still answers
 OVERRUN_S = 30.0  # what a step that was begun inside the budget may take beyond it
 FINAL = ("done", "failed", "refused")
 RUNS_OURS = ("time", "repeat", "layers", "profile")  # parts for which a tier of ours must have passed the gate
@@ -41,7 +43,13 @@ class Writer(Protocol):
 
 
 class OutputLost(RuntimeError):
-    """The run's folder can no longer be written; what it holds stays."""
+    """The run's folder can no longer be written; what it holds stays.
+
+    Attributes:
+        kept: samples that it holds.
+    """
+
+    kept = 0
 
 
 class DeviceLost(RuntimeError):
@@ -67,61 +75,32 @@ class Outcome:
     interrupted: bool = False
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Tell the one failure that ends a run, that its folder cannot be written, from a variant's own.
+
+    Raises:
+        OutputLost: for an ``OSError`` within.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OutputLost(f"the run's folder cannot be written: {error.strerror or error}") from error
+
+
 class _Safe:
-    """The writer, with the one failure that ends a run told apart from a variant's own."""
+    """The writer, ``writing``."""
 
     def __init__(self, writer: Writer):
         self._writer = writer
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        self._guard(self._writer.append, rows)
+        with writing():
+            self._writer.append(rows)
 
     def note(self, kind: str, payload: object) -> None:
-        self._guard(self._writer.note, kind, payload)
-
-    @staticmethod
-    def _guard(write: Callable[..., None], *what: object) -> None:
-        try:
-            write(*what)
-        except OSError as error:
-            raise OutputLost(f"the run's folder cannot be written: {error.strerror or error}") from error
-
-
-@dataclass
-class History:
-    """What a run taken up again already holds.
-
-    Attributes:
-        ended: last state of each step.
-        begun: how often each step was begun without an end.
-        reasons: why a step failed.
-        gates: variant to whether it passed.
-        medians: milliseconds by (variant, batch, layer, timer, cache), of every timer with rows.
-    """
-
-    ended: dict[str, str] = field(default_factory=dict)
-    begun: Counter = field(default_factory=Counter)
-    reasons: dict[str, str] = field(default_factory=dict)
-    gates: dict[str, bool] = field(default_factory=dict)
-    medians: dict[tuple[str, int, str, str, str], float] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, notes: Iterable[Mapping[str, Any]], samples: pd.DataFrame) -> "History":
-        """From a run's notes, ``{"kind", "payload"}`` in order, and its samples."""
-        history = cls()
-        for note in notes:
-            payload = note["payload"]
-            if note["kind"] == "step":
-                name, state = payload["step"], payload["state"]
-                history.begun[name] = history.begun[name] + 1 if state == "begun" else 0
-                if state != "begun":
-                    history.ended[name] = state
-                    history.reasons[name] = payload.get("reason", "")
-            elif note["kind"] == "gate":
-                history.gates[payload["variant"]] = payload["passed"]
-        keys = ["variant", "batch", "layer", "timer", "cache"]
-        history.medians = samples.groupby(keys)["time_ms"].median().to_dict() if len(samples) else {}
-        return history
+        with writing():
+            self._writer.note(kind, payload)
 
 
 def measure(
@@ -163,10 +142,12 @@ class _Run:
         self.outcome = Outcome()
 
     def through(self, steps: Iterable[Step]) -> Outcome:
-        steps = list(steps)
-        self.tiers = [s.who.tier for s in steps if s.part == "verify"]
-        self.batches = sorted({s.batch for s in steps if s.batch})
-        for step in steps:
+        self.left = deque(steps)
+        self.ours = [s.who for s in self.left if s.part == "verify"]
+        self.first_to_compile = next((s for s in self.left if s.part == "compile"), None)
+        self._postpone_doubtful()
+        while self.left:
+            step = self.left.popleft()
             before = self.history.ended.get(step.name)
             if before in FINAL:
                 self._end(step, before, self.history.reasons.get(step.name, ""), write=False)
@@ -182,15 +163,19 @@ class _Run:
                 break
         return self.outcome
 
+    def _postpone_doubtful(self) -> None:
+        """A tier of ours that hangs or crashes costs a process and minutes: everything else comes first."""
+        doubtful = [v for v in self.ours if v.tier in self.history.doubtful]
+        self.left = deque(sorted(self.left, key=lambda step: step.variant in doubtful))
+
     def _refusal(self, step: Step) -> str | None:
-        if step.variant is None:
+        variant = self.ours[0] if step.part == "compile" and self.ours else step.variant
+        if variant is None:
             return None
-        if step.part in RUNS_OURS and self.history.gates.get(step.who.name) is False:
+        if step.part in RUNS_OURS and self.history.gates.get(variant.name) is False:
             return "its tier failed the gate, and nothing wrong is timed"
         bench = self.bench
-        return variants.refusal(
-            step.variant, bench.network, step.batch or 1, bench.name, bench.arch, bench.memory_bytes
-        )
+        return variants.refusal(variant, bench.network, step.batch or 1, bench.name, bench.arch, bench.memory_bytes)
 
     def _ungated(self, step: Step) -> bool:
         return step.who.family == "ours" and step.who.name not in self.history.gates
@@ -209,6 +194,7 @@ class _Run:
         except KeyboardInterrupt:
             if dog.expired:
                 self._fail(step, "failed", overtime)
+                self.budget.learn(step, self.bench.now() - began, done=False)
                 return self._recover(step)
             self.outcome.interrupted, self.outcome.complete = True, False
             self._end(step, "interrupted", "by the user")
@@ -221,8 +207,8 @@ class _Run:
             if reason:
                 self._fail(step, "failed", reason)
             else:
-                self.budget.learn(step, self.bench.now() - began)
                 self._end(step, "done")
+        self.budget.learn(step, self.bench.now() - began, self.outcome.ended[step.name] == "done")
         return self._recover(step)
 
     def _recover(self, step: Step) -> bool:
@@ -247,8 +233,11 @@ class _Run:
         return getattr(self, f"_{step.part}")(step)
 
     def _compile(self, step: Step) -> None:
-        rows = self.bench.compile(self.tiers, self.batches)
+        batches = [step.batch] + ([GATE_BATCH] if step is self.first_to_compile and step.batch != GATE_BATCH else [])
+        rows = self.bench.compile([v.tier for v in self.ours], batches)
         self.writer.note("compile", jsonable({"rows": rows}))
+        self.history.doubt(rows)
+        self._postpone_doubtful()
 
     def _verify(self, step: Step) -> str | None:
         found = self.bench.verify(step.who.tier)
@@ -261,9 +250,11 @@ class _Run:
         medians: dict[tuple[str, str], list[float]] = defaultdict(list)
         wrong: list[str] = []
         for timing in self.bench.time(step.who, step.batch, lambda *timer: (*key, *timer) in self.history.medians):
-            wrong += self._keep(step, timing)
-            medians[timing.timer, timing.cache] = timing.times_ms
-            self.history.medians[*key, timing.timer, timing.cache] = median(timing.times_ms)
+            faults = list(self._keep(step, timing))
+            wrong += faults
+            if not faults:
+                medians[timing.timer, timing.cache] = timing.times_ms
+                self.history.medians[*key, timing.timer, timing.cache] = median(timing.times_ms)
         rows = disagreement(medians)
         if rows:
             self.writer.note("timers", {"variant": step.who.name, "batch": step.batch, "rows": rows})
@@ -275,6 +266,8 @@ class _Run:
         first = self.history.medians.get((step.who.name, step.batch, "network", again.timer, again.cache))
         if first is None:
             return "it was not timed before, so there is nothing to repeat"
+        if again.error or not again.check.passed:
+            return again.error or f"timed but wrong: {again.check}"
         second = median(again.times_ms)
         about = {"variant": step.who.name, "batch": step.batch, "timer": again.timer, "cache": again.cache}
         self.writer.note("repeat", jsonable({**about, "first_ms": first, "second_ms": second, "ratio": second / first}))
@@ -297,9 +290,12 @@ class _Run:
         self.writer.note("ceilings", jsonable({"device_name": self.bench.name, "rows": rows, "failures": failures}))
 
     def _keep(self, step: Step, timing: Timing) -> Iterator[str]:
-        """Write one timer's samples; or, where its outputs were wrong, why they are not there."""
+        """Write one timer's samples; or, where it failed or its outputs were wrong, why they are not there."""
         about = {"variant": step.who.name, "batch": step.batch, "layer": timing.layer}
         about |= {"timer": timing.timer, "cache": timing.cache}
+        if timing.error:
+            yield f"{timing.layer}, {timing.timer} {timing.cache}: {timing.error}"
+            return
         if not timing.check.passed:
             yield f"{timing.layer}, {timing.timer} {timing.cache}: timed but wrong, not recorded: {timing.check}"
             return
@@ -329,28 +325,3 @@ class _Run:
 
     def _note(self, step: Step, state: str, reason: str = "") -> None:
         self.writer.note("step", {"step": step.name, "state": state, "reason": reason})
-
-
-def explain(error: BaseException) -> str:
-    """One sentence: what kind of failure it is, the exception's name, and its first line."""
-    module = type(error).__module__
-    name = type(error).__name__
-    if name in ("OutOfMemoryError", "MemoryError"):
-        kind = "out of memory"
-    elif module.startswith(("torch._inductor", "torch._dynamo", "triton.compiler", "triton.runtime")):
-        kind = "does not compile"
-    else:
-        kind = "raised"
-    first = next(iter(str(error).strip().splitlines()), "no message")
-    return f"{kind}: {name}: {first}"
-
-
-def jsonable(value: Any) -> Any:
-    """The value with every number that JSON has no word for (NaN, infinities) as a null."""
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(entry) for entry in value]
-    if isinstance(value, float) and not abs(value) < float("inf"):
-        return None
-    return value

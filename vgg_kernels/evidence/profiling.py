@@ -34,6 +34,9 @@ def profile(call: Callable[[], object], *, kind: str, calls: int = 3) -> list[di
     Returns:
         Rows by falling time: ``kernel``, ``purpose``, ``calls`` (in one forward), ``time_us`` (of one forward) and
         ``share`` (of the sum over kernels, so gaps between launches are not in it).
+
+    Raises:
+        RuntimeError: where the profiler saw nothing, as without the right to trace the device.
     """
     import torch
     from torch.profiler import ProfilerActivity
@@ -54,7 +57,10 @@ def profile(call: Callable[[], object], *, kind: str, calls: int = 3) -> list[di
         found = [(e.key, e.count, e.self_device_time_total) for e in averages if _is_kernel(e)]
     else:
         found = [(e.key, e.count, e.self_cpu_time_total) for e in averages]
-    return tidy(found, calls)
+    rows = tidy(found, calls)
+    if not rows:
+        raise RuntimeError(f"the profiler saw no {'kernel' if on_gpu else 'operator'} at all")
+    return rows
 
 
 def _is_kernel(event: Any) -> bool:

@@ -6,6 +6,7 @@ compared. No path, host name or user name is kept.
 
 import hashlib
 import os
+import platform
 import re
 import subprocess
 from collections.abc import Mapping
@@ -152,7 +153,7 @@ def software() -> dict[str, Any]:
 
     found = _environment()
     return {
-        "python": found["python_version"].split()[0],
+        "python": platform.python_version(),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         **{key: found.get(key) for key in ENVIRONMENT},
@@ -163,7 +164,9 @@ def software() -> dict[str, Any]:
 def _environment() -> Mapping[str, Any]:
     from torch.utils.collect_env import get_env_info
 
-    return get_env_info()._asdict()
+    with suppress(Exception):  # it reads what a dozen programs print: what it makes of them is worth no failure
+        return get_env_info()._asdict()
+    return {}
 
 
 def source() -> dict[str, Any]:

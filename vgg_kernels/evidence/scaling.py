@@ -9,7 +9,7 @@ from typing import Any
 
 from ..workload.network import Network
 from . import schedule, session
-from .bench import TorchBench
+from .torch_bench import TorchBench
 
 
 def measure_here(

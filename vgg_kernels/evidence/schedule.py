@@ -1,11 +1,12 @@
 """What to measure in which order, and whether the next step still fits the budget.
 
-The gate comes first; then what a reader asks first (eager, inductor, our tiers, at the workload's batch); then the
-ceilings that explain those; then everything else, the steps that compile longest last.
+What a reader asks first comes first: eager, inductor and our tiers at the workload's batch, each tier's gate just
+before its time; then the ceilings that explain those; then everything else, the steps that compile longest last.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 
 from ..workload.choice import UnknownName
 from .variants import Variant, select, selectable
@@ -13,7 +14,7 @@ from .variants import Variant, select, selectable
 MAIN_BATCH = 10  # the workload's own
 BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
 REPEATED = ("eager", "inductor", "ours_fp16")  # timed twice: what two runs of the same thing differ by is noise
-GATE_SHARE = 0.4  # of the budget: a slow gate must not leave a run without a single time
+GATE_SHARE = 0.4  # of the budget: slow gates must not leave a run without its other times
 PARTS = ("compile", "verify", "time", "repeat", "layers", "profile", "ceilings")
 
 
@@ -23,7 +24,7 @@ class Step:
 
     Attributes:
         part: of ``PARTS``.
-        variant: what it is about; none for what is about the device.
+        variant: what it is about; none for what is about the device, or about all our tiers.
         batch: images; 0 where they do not matter.
     """
 
@@ -33,7 +34,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """Its name in the run's notes: "time/eager/10", "verify/ours_fp16", "ceilings"."""
+        """Its name in the run's notes: "time/eager/10", "verify/ours_fp16", "compile/10", "ceilings"."""
         return "/".join(str(word) for word in (self.part, self.variant and self.variant.name, self.batch) if word)
 
     @property
@@ -52,70 +53,89 @@ class Step:
         return f"{self.part}/{self.variant.family}{slow}"
 
 
+MAIN, LEAST, OTHERS, ANY = "the main batch", "the smallest batch", "another batch", "any batch"
+Wish = tuple[str, str, str]  # parts, patterns of variants' names, at which batch
+
+GPU_ORDER: tuple[Wish, ...] = (
+    ("time", "eager", MAIN),  # whatever becomes of a new kernel, this row is there
+    ("compile", "", MAIN),
+    ("verify time", "ours_fp16", MAIN),
+    ("time", "inductor", MAIN),  # the public record's own variant
+    ("verify time", "ours_*", MAIN),
+    ("ceilings", "", ANY),
+    ("profile repeat", "eager inductor ours_fp16", MAIN),
+    ("time", "eager_*", MAIN),
+    ("time", "inductor_max_fp16_channels_last inductor_max_tf32", MAIN),  # what a user would pick instead; minutes
+    ("layers", "eager ours_fp16", MAIN),
+    ("compile time", "eager ours_*", OTHERS),
+    ("profile layers", "ours_*", MAIN),
+    ("time", "inductor", OTHERS),
+    ("time", "inductor_max*", MAIN),
+    ("profile layers", "eager* inductor", MAIN),
+    ("time", "eager_*", OTHERS),
+    ("profile layers", "inductor_max*", MAIN),
+    ("time", "inductor_max*", OTHERS),
+)
+CPU_ORDER: tuple[Wish, ...] = (  # a CPU takes seconds for an image, and minutes for every tier's gate
+    ("time", "*", LEAST),
+    ("verify", "ours_fp16", ANY),  # one, to show that it can be
+    ("time", "*", ANY),
+    ("ceilings", "", ANY),
+    ("profile repeat", "*", ANY),
+    ("layers", "*", ANY),
+    ("verify", "*", ANY),
+)
+
+
 def steps(
     kind: str, variants: Iterable[Variant], batches: Iterable[int], parts: Iterable[str] = PARTS
 ) -> tuple[Step, ...]:
     """Every step of a run, most important first.
 
     Args:
-        kind: "cuda" or "cpu". A CPU takes seconds for an image, so there the smallest batch comes first; and since
-            none of our tiers is timed there (they run in Triton's interpreter), one goes through the gate next, to
-            show that it can, and the others last.
+        kind: "cuda" or "cpu". On a CPU none of our tiers is timed: they run in Triton's interpreter.
         variants: from ``variants.select``, in order of importance.
-        batches: images; the workload's own comes first whatever the order.
-        parts: of ``PARTS``; profiles and layers are taken at the first batch.
+        batches: images; the workload's own is the main one, else the smallest, whatever the order.
+        parts: of ``PARTS``; profiles and layers are taken at the main batch.
     """
     order = sorted(dict.fromkeys(batches), key=lambda batch: (batch != MAIN_BATCH, batch))
     rows = list(variants)
+    ours = [v for v in rows if v.family == "ours"]
     timed = [v for v in rows if kind == "cuda" or v.family != "ours"]
-    found = [Step("verify", v) for v in rows if v.family == "ours"]
+    found = [Step("compile", batch=batch) for batch in order if kind == "cuda" and ours]
+    found += [Step("verify", v) for v in ours]
     found += [Step("time", v, batch) for batch in order for v in timed]
-    found += [Step(part, v, order[0]) for part in ("profile", "layers") for v in timed]
+    found += [Step("profile", v, order[0]) for v in timed]
+    found += [Step("layers", v, order[0]) for v in timed if not v.graphs]  # with graphs they are the same kernels
     found += [Step("repeat", v, order[0]) for v in timed if v.name in REPEATED]
     found.append(Step("ceilings"))
-    if kind == "cuda" and any(v.family == "ours" for v in rows):
-        found.append(Step("compile"))
-    wanted = set(parts)
-    chosen = [step for step in found if step.part in wanted]
-    gates = [step.name for step in chosen if step.part == "verify"]
-    last, least = (gates[1:], min(order)) if kind == "cpu" else ([], 0)
+    wishes = GPU_ORDER if kind == "cuda" else CPU_ORDER
 
-    def place(step: Step) -> int:
-        if step.name in last:
-            return LAST
-        return FIRST if step.part == "time" and step.batch == least else _rank(step, order[0])
+    def wished(step: Step, wish: Wish) -> bool:
+        parts, names, where = wish
+        batch = step.batch or order[0]
+        there = {MAIN: batch == order[0], LEAST: batch == min(order), OTHERS: batch != order[0], ANY: True}[where]
+        named = step.variant is None or any(fnmatch(step.variant.name, name) for name in names.split())
+        return there and named and step.part in parts.split()
 
-    return tuple(sorted(chosen, key=place))
+    def place(step: Step) -> tuple[int, int, int, int]:
+        """Within one wish by batch, then by variant, each tier's gate just before its time."""
+        rank = next(i for i, wish in enumerate(wishes) if wished(step, wish))
+        variant = -1 if step.variant is None else rows.index(step.variant)
+        return rank, order.index(step.batch or order[0]), variant, PARTS.index(step.part)
 
-
-FIRST, LAST = -2, 12  # before and after every rank below
-
-
-def _rank(step: Step, main: int) -> int:
-    """Position among the parts; the order of ``variants`` decides within one."""
-    slow = step.family.endswith("-max")
-    plain = step.variant is None or step.variant.name in ("eager", "inductor") or step.variant.family == "ours"
-    first = step.batch == main
-    ranks = {
-        "compile": -1,
-        "verify": 0,
-        "time": (1 if plain else 6 if slow else 4) if first else (9 if slow else 7),
-        "ceilings": 2,
-        "repeat": 4,
-        "profile": 3 if plain else 10,
-        "layers": 5 if plain and step.family != "layers/inductor" else 8 if not slow else 11,
-    }
-    return ranks[step.part]
+    chosen = set(parts)
+    return tuple(sorted((step for step in found if step.part in chosen), key=place))
 
 
 # Seconds that a step takes before one like it has been seen; on a GPU mostly compiling, from other cards' runs.
 GPU_ESTIMATES = {
-    "compile": 60.0,
-    "verify/ours": 20.0,
+    "compile": 45.0,
+    "verify/ours": 15.0,
     "time/eager": 6.0,
     "time/inductor": 40.0,
     "time/inductor-max": 100.0,
-    "time/ours": 15.0,
+    "time/ours": 10.0,
     "repeat/eager": 4.0,
     "repeat/inductor": 15.0,
     "repeat/ours": 4.0,
@@ -140,8 +160,9 @@ class Budget:
         until_s: on that clock.
         total_s: the whole budget.
         guess: seconds for a step of which none like it has been seen.
-        gate_share: of the budget, that the gate may take; the whole of it where the gate comes last.
+        gate_share: of the budget, that the gates may take together.
         seen: the longest of each family so far.
+        gates_s: what gates have taken so far.
     """
 
     now: Callable[[], float]
@@ -150,6 +171,7 @@ class Budget:
     guess: Callable[[Step], float]
     gate_share: float = GATE_SHARE
     seen: dict[str, float] = field(default_factory=dict)
+    gates_s: float = 0.0
 
     @property
     def left_s(self) -> float:
@@ -165,17 +187,20 @@ class Budget:
         """Why the step is not begun, or none."""
         need = self.estimate(step)
         if step.part == "verify":
-            left = self.left_s - (1 - self.gate_share) * self.total_s
-            if need > max(left, 0.0):
-                return f"needs about {need:.0f} s; {max(left, 0):.0f} s of the gate's share of the budget are left"
+            share = max(0.0, self.gate_share * self.total_s - self.gates_s)
+            if need > share:
+                return f"needs about {need:.0f} s; {share:.0f} s of the gates' share of the budget are left"
         if need > self.left_s:
             return f"needs about {need:.0f} s; {self.left_s:.0f} s of the budget are left"
         return None
 
-    def learn(self, step: Step, took_s: float) -> None:
-        """Remember how long a finished step took."""
-        family = self._family(step)
-        self.seen[family] = max(took_s, self.seen.get(family, 0.0))
+    def learn(self, step: Step, took_s: float, done: bool) -> None:
+        """Remember how long a step took; one that did not end well says nothing about the next of its kind."""
+        if step.part == "verify":
+            self.gates_s += took_s
+        if done:
+            family = self._family(step)
+            self.seen[family] = max(took_s, self.seen.get(family, 0.0))
 
     @staticmethod
     def _family(step: Step) -> str:

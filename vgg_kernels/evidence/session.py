@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from .bench import Bench
+from .history import History
 from .ledger import NOTES, PROVENANCE, SEAL, RunWriter
-from .measure import History, Outcome, measure
+from .measure import Outcome, OutputLost, measure, writing
 from .provenance import identity, load_average
 from .schedule import GATE_SHARE, GPU_ESTIMATES, Budget, Step
 from .summary import condense
@@ -114,11 +115,15 @@ def run(
             gate_share=GATE_SHARE if bench.kind == "cuda" else 1.0,
         )
         outcome = measure(bench, writer, steps, budget, history, tell, watchdog)
-        writer.note("end", {"load_average": load_average(), "complete": outcome.complete})
-        rows, notes = condense(writer.samples()), read_notes(writer.folder)
         sealed = not outcome.interrupted
-        if sealed:
-            writer.finish()
+        with writing():
+            writer.note("end", {"load_average": load_average(), "complete": outcome.complete})
+            rows, notes = condense(writer.samples()), read_notes(writer.folder)
+            if sealed:
+                writer.finish()
+    except OutputLost as lost:
+        lost.kept = len(writer.samples())
+        raise
     finally:
         writer.close()
     return Session(writer.folder, outcome, rows, notes, sealed)

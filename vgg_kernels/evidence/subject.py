@@ -7,12 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..workload.precision import TIERS
 from ..workload.reference import relative_error
 
 KEPT = 8  # outputs kept for the check, drawn at random among all timed calls so that none knows it is watched
-ROUNDINGS = 8  # a forward's error is a few roundings of its operands (2.4 u measured on VGG19); a wrong answer is not
-SLACK = 1e-5  # fp32 accumulation over up to 25,088 products, whatever the operands
 
 
 def fill_images(x: Tensor, generator: torch.Generator) -> None:
@@ -33,7 +30,8 @@ class Check:
         kept: outputs compared.
         worst: largest relative error of a kept output against strict fp32 eager on the content of its own call.
         bound: the largest that passes.
-        mistaken: kept outputs that lie nearer to the expected output of another call than to their own.
+        mistaken: kept outputs that are no nearer to what the variant answers when asked for the same content again
+            than to what it answers for another call's.
     """
 
     kept: int
@@ -49,7 +47,7 @@ class Check:
     def __str__(self) -> str:
         return (
             f"{self.kept} outputs, worst relative error {self.worst:.2g} (bound {self.bound:.2g}), "
-            f"{self.mistaken} nearer to another call's answer than to their own"
+            f"{self.mistaken} no nearer to their own content's answer than to another call's"
         )
 
 
@@ -80,6 +78,7 @@ class Sampled:
         self._draw = seed << 20
         self._seen = 0
         self._outputs: list[tuple[int, Tensor]] = []
+        self._answers: list[Tensor] = []
         self.x = torch.zeros(shape, device=device)
         self.feed()
 
@@ -106,23 +105,46 @@ class Sampled:
         elif kept:
             self._outputs[slot] = kept
 
-    def check(self, expected: Callable[[Tensor], Tensor], tier: str) -> Check:
-        """Compare what was kept with ``expected`` (strict fp32) on the same content, and forget it.
+    def repeat(self) -> None:
+        """Ask the variant again for each kept content, last first, so that an answer which depends on the call shows.
 
-        Nearness is judged after each side's mean over the kept calls is taken off: what all answers share (biases,
-        and the error that rounded weights put into every one) says nothing about which content was read.
+        Two images' logits differ by a hundredth, and fp8's differ from fp32's by a tenth: which content an answer
+        belongs to, only the variant's own answers tell at every precision.
         """
-        kept, self._outputs, self._seen = self._outputs, [], 0
-        bound = ROUNDINGS * TIERS[tier].unit_roundoff + SLACK
+        self._answers = []
+        for draw, _ in reversed(self._outputs):
+            self._write(draw)
+            self._answers.insert(0, self.call().detach().clone())
+
+    def check(self, expected: Callable[[Tensor], Tensor], bound: float) -> Check:
+        """Compare what was kept with ``expected`` (strict fp32) and with ``repeat``'s answers, and forget it.
+
+        Args:
+            expected: the reference's forward.
+            bound: the largest relative error that passes.
+        """
+        kept, answers = self._outputs, self._answers
+        self._outputs, self._answers, self._seen = [], [], 0
         if not kept:
             return Check(0, float("inf"), bound, 0)
         with torch.no_grad():
-            wants = []
-            for draw, _ in kept:
+            errors = []
+            for draw, output in kept:
                 self._write(draw)
-                wants.append(expected(self.x).double().flatten())
-        want, got = torch.stack(wants), torch.stack([output.double().flatten() for _, output in kept])
-        worst = max(relative_error(g, w) for g, w in zip(got, want, strict=True))
-        nearest = torch.cdist(got - got.mean(0), want - want.mean(0)).argmin(1)
-        mistaken = int((nearest != torch.arange(len(kept), device=nearest.device)).sum()) if len(kept) > 1 else 0
-        return Check(len(kept), worst, bound, mistaken)
+                errors.append(relative_error(output, expected(self.x)))
+        return Check(len(kept), max(errors), bound, mistaken([output for _, output in kept], answers))
+
+
+def mistaken(outputs: list[Tensor], answers: list[Tensor]) -> int:
+    """How many outputs are no nearer to their own answer than to each of the others; one output alone cannot be.
+
+    Args:
+        outputs: of the timed calls.
+        answers: for the same contents, in the same order.
+    """
+    if len(outputs) < 2:
+        return 0
+    got, own = (torch.stack([t.double().flatten() for t in tensors]) for tensors in (outputs, answers))
+    distance = torch.cdist(got, own)
+    others = distance + torch.diag(torch.full_like(distance.diagonal(), torch.inf))
+    return int((distance.diagonal() >= others.amin(1)).sum())

@@ -7,9 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 PERIOD_S = 0.05  # NVML's own readings are no fresher, and each asks for the interpreter's lock
+# The older name stands for drivers before 535, which do not know the newer one.
+REASONS = "nvmlDeviceGetCurrentClocksEventReasons nvmlDeviceGetCurrentClocksThrottleReasons"
 # NVML's bits of "current clocks event reasons" that lower the clock below what the work asked for.
 THROTTLES = {
     0x0004: "power cap",
@@ -28,17 +31,23 @@ class Gpu:
     def __init__(self, nvml: Any, handle: Any):
         self._nvml, self._handle = nvml, handle
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        try:
-            return getattr(self._nvml, name)(self._handle, *arguments)
-        except (self._nvml.NVMLError, AttributeError):
-            return None
+    def _ask(self, names: str, *arguments: Any) -> Any:
+        """The answer to the first of the questions that this library and this driver know."""
+        for name in names.split():
+            with suppress(self._nvml.NVMLError, AttributeError):
+                return getattr(self._nvml, name)(self._handle, *arguments)
+        return None
+
+    def _driver(self) -> str | None:
+        with suppress(self._nvml.NVMLError):
+            return str(self._nvml.nvmlSystemGetDriverVersion())
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Driver, limits and present state: clocks in MHz, power in W, temperature in degrees Celsius."""
         limit = self._ask("nvmlDeviceGetEnforcedPowerLimit")
         return {
-            "driver": self._nvml.nvmlSystemGetDriverVersion(),
+            "driver": self._driver(),
             "power_limit_w": None if limit is None else limit / 1000,
             "max_sm_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_SM),
             "max_memory_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_MEM),
@@ -53,7 +62,7 @@ class Gpu:
             "memory_mhz": self._ask("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_MEM),
             "power_w": None if power is None else power / 1000,
             "temperature_c": self._ask("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU),
-            "reasons": self._ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
+            "reasons": self._ask(REASONS),
         }
 
 
@@ -64,11 +73,11 @@ def open_gpu(index: int = 0) -> Gpu | None:
         import torch
 
         pynvml.nvmlInit()
-        uuid = f"GPU-{torch.cuda.get_device_properties(index).uuid}"
-        try:
-            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        except pynvml.NVMLError:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = torch.cuda.get_device_properties(index).uuid
+        for name in (f"GPU-{uuid}", f"MIG-{uuid}"):
+            with suppress(pynvml.NVMLError):
+                return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(name))
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     except Exception:  # no driver, no library, no permission: telemetry is a witness, never a reason to stop
         return None
     return Gpu(pynvml, handle)
@@ -97,7 +106,8 @@ class Telemetry:
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def _take(self) -> None:
-        self.samples.append({"at_s": round(self._clock() - self._start, 3), **self._read()})
+        with suppress(Exception):  # a witness that fails is missed, and costs no measurement
+            self.samples.append({"at_s": round(self._clock() - self._start, 3), **self._read()})
 
     def _run(self) -> None:
         while not self._stop.wait(self._period_s):

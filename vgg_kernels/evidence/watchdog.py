@@ -8,9 +8,11 @@ after a grace period ends the process. What was measured is on the disk by then;
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 
 GRACE_S = 15.0
+SETTLE_S = 0.05  # in which a signal that was sent is sure to be seen
 STUCK = 75  # exit status (EX_TEMPFAIL): this process is lost, another may go on
 
 
@@ -52,8 +54,10 @@ class Watchdog:
         self.expired = True
         self._interrupt()
         if not self._over.wait(self._grace_s):
-            self._last_words()
-            self._end(STUCK)
+            try:
+                self._last_words()
+            finally:  # a disk that is full must not keep a stuck process
+                self._end(STUCK)
 
     def __enter__(self) -> "Watchdog":
         """Start counting."""
@@ -64,5 +68,12 @@ class Watchdog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop counting."""
+        """Stop counting. An interruption that was on its way arrives here, not in what comes after.
+
+        Raises:
+            KeyboardInterrupt: where the limit passed at the very end of the block.
+        """
         self._over.set()
+        self._thread.join()
+        if self.expired:
+            time.sleep(SETTLE_S)

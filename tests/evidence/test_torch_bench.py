@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from vgg_kernels.evidence.bench import TorchBench
+from vgg_kernels.evidence.torch_bench import TorchBench
 from vgg_kernels.evidence.variants import CPU_VARIANTS, GPU_VARIANTS
 from vgg_kernels.workload.network import network
 
