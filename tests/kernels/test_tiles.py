@@ -1,40 +1,20 @@
-"""Tiles: legal ones only, counted as they will be launched, chosen by the estimate unless one is stored."""
+"""Tiles: counted as they will be launched, with what a step asks for, and a text that names each."""
 
 from itertools import product
-from math import ceil, prod
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgg_kernels.floor.hardware import device, devices
+from vgg_kernels.floor.hardware import device
 from vgg_kernels.kernels import tiles
 from vgg_kernels.kernels.plan import conv_launches
-from vgg_kernels.kernels.tiles import Tile, candidates, choose, ctas, estimate_clocks, parse_tile
+from vgg_kernels.kernels.tiles import Tile, ctas, parse_tile
 from vgg_kernels.workload.network import Conv, network
-from vgg_kernels.workload.precision import TIERS, tier
+from vgg_kernels.workload.precision import tier
 
 VGG = network("vgg19")
-LAYERS = VGG.layers[1:]  # the stem has a tile of its own
 H100 = device("h100_sxm")
-
-
-@pytest.mark.parametrize("name", TIERS)
-def test_every_candidate_is_legal(name):
-    for layer, batch in product(LAYERS, (1, 10)):
-        legal = candidates(layer, tier(name), H100, batch)
-        assert legal
-        for tile in legal:
-            assert tiles.shared_bytes(tile, tier(name)) <= H100.shared_bytes_per_block
-            if isinstance(layer, Conv):
-                assert layer.c_out % tile.bn == 0
-                assert layer.c_in % tile.bk == 0
-                if tile.box:
-                    assert prod(tile.box) == tile.bm
-                    assert tile.swapped  # a box reaches wgmma unmoved only as B
-                    assert max(tile.box) <= tiles.MAX_BOX
-                    assert not layer.pooled or tile.box[1] % 2 == tile.box[2] % 2 == 0  # whole windows
-            assert tile.split_k <= ceil(tiles.depth(layer) / tile.bk)
 
 
 def test_an_exact_wave_at_28_by_28():
@@ -58,14 +38,6 @@ def test_tiles_cover_every_pixel_once(height, width, batch, box):
     assert tiles.pixel_tiles(conv, boxed, batch) == len(covered)
 
 
-@pytest.mark.parametrize("name", TIERS)
-def test_shares_cover_k(name):
-    for layer in LAYERS:
-        for tile in candidates(layer, tier(name), H100, 10):
-            steps = ceil(tiles.depth(layer) / (tile.taps * tile.bk))
-            assert steps <= tiles.iterations(layer, tile) * tile.split_k < steps + tile.split_k
-
-
 def test_row_pairs_load_four_rows_where_two_rows_alone_load_six():
     """Nine taps of 256 pixels x 64 channels, counted from the filter: per column, rows of pixels and rows of taps."""
     pairs, box = (Tile(256, 64, 64, 2, 4, (1, 32, 8), True, pairs=pairs) for pairs in (True, False))
@@ -78,39 +50,6 @@ def test_row_pairs_load_four_rows_where_two_rows_alone_load_six():
     asked = {tile: conv_launches(conv, fp16, 10, tile, 1)[0].l2_bytes_per_clock(H100) for tile in (pairs, box)}
     assert asked[pairs] == pytest.approx(59, abs=0.5)
     assert asked[box] == pytest.approx(80, abs=0.5)
-
-
-def test_without_a_stored_tile_the_estimate_chooses(monkeypatch):
-    monkeypatch.setattr(tiles, "stored", dict)
-    for layer in LAYERS:
-        chosen = choose.__wrapped__(layer, tier("fp16"), "h100_sxm", 10)
-        legal = candidates(layer, tier("fp16"), H100, 10)
-        clocks = {tile: estimate_clocks(layer, tile, tier("fp16"), H100, 10) for tile in legal}
-        assert clocks[chosen] == min(clocks.values())
-
-
-def test_a_stored_tile_goes_first_and_for_its_own_case_only(monkeypatch):
-    conv, mine = VGG.layer("conv4_2"), Tile(64, 64, 32, 2, 4)
-    key = (tiles.shape_key(conv), "fp16", "h100_sxm", 10)
-    monkeypatch.setattr(tiles, "stored", lambda: {key: mine})
-    assert choose.__wrapped__(conv, tier("fp16"), "h100_sxm", 10) == mine
-    for other in ((tier("bf16"), "h100_sxm", 10), (tier("fp16"), "h200", 10), (tier("fp16"), "h100_sxm", 9)):
-        assert choose.__wrapped__(conv, *other) != mine
-    assert choose.__wrapped__(VGG.layer("conv4_4"), tier("fp16"), "h100_sxm", 10) != mine  # it pools
-    assert choose.__wrapped__(VGG.layer("conv4_3"), tier("fp16"), "h100_sxm", 10) == mine  # of one shape
-
-
-def test_every_stored_tile_is_a_legal_one():
-    by_shape = {tiles.shape_key(layer): layer for name in ("vgg11", "vgg19") for layer in network(name).layers[1:]}
-    for (shape, name, key, batch), tile in tiles.stored().items():
-        assert tile in candidates(by_shape[shape], tier(name), device(key), batch)
-
-
-@pytest.mark.parametrize("key", devices())
-@pytest.mark.parametrize("name", TIERS)
-def test_every_card_gets_tiles(key, name):
-    for layer in (VGG.layer("conv1_2"), VGG.layer("conv5_4"), VGG.layer("fc6")):
-        assert choose(layer, tier(name), key, 1) in candidates(layer, tier(name), device(key), 1)
 
 
 @given(

@@ -7,6 +7,7 @@ import pytest
 
 from vgg_kernels.floor.hardware import device
 from vgg_kernels.kernels import tiles
+from vgg_kernels.kernels.cutting import candidates, choose
 from vgg_kernels.predict import search
 from vgg_kernels.predict.compiled import Facts
 from vgg_kernels.workload.choice import UnknownName
@@ -97,6 +98,6 @@ def test_the_stored_table_is_legal_and_is_what_runs():
     for row in rows:
         layer, precision, card = by_shape[row["shape"]], tier(row["tier"]), device(row["device"])
         tile = tiles.parse_tile(row["tile"])
-        assert tile in tiles.candidates(layer, precision, card, int(row["batch"]))
-        assert tiles.choose(layer, precision, row["device"], int(row["batch"])) == tile
+        assert tile in candidates(layer, precision, card, int(row["batch"]))
+        assert choose(layer, precision, row["device"], int(row["batch"])) == tile
         assert int(row["shared_bytes"]) <= card.shared_bytes_per_block

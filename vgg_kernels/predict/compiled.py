@@ -20,7 +20,7 @@ from ..workload.choice import choose
 
 PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # architecture: the card whose tiles are compiled for it
 KERNEL_SOURCES = ("numerics.py", "signature.py", "stem.py", "conv3x3.py", "row_pairs.py", "reduce.py", "linear.py")
-PLAN_SOURCES = (*KERNEL_SOURCES, "plan.py", "tiles.py", "tiles.csv")
+PLAN_SOURCES = (*KERNEL_SOURCES, "plan.py", "tiles.py", "cutting.py", "tiles.csv")
 
 
 @dataclass(frozen=True)

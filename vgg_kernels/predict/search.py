@@ -2,7 +2,7 @@
 
 A candidate is dropped where its kernel spills, has a stack, needs more shared memory than a CTA may have, or fails
 to compile. The rest are ranked by the time model with the compiled kernel's own occupancy. What was chosen is stored
-with the reason in ``kernels/tiles.csv``, from which ``kernels.tiles.choose`` takes it.
+with the reason in ``kernels/tiles.csv``, from which ``kernels.cutting.choose`` takes it.
 """
 
 import csv
@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ..floor.hardware import Device
 from ..floor.hardware import device as find_device
-from ..kernels import tiles
+from ..kernels import cutting
+from ..kernels.cutting import candidates
 from ..kernels.plan import Launch, conv_launches, linear_launch
 from ..kernels.tiles import Tile, shape_key
 from ..workload.network import Conv, Layer, Network
@@ -23,7 +24,7 @@ from .compiled import Facts, inspect_all
 from .timemodel import MODEL_VERSION, time_of
 from .work import from_launch
 
-TABLE = Path(tiles.__file__).with_name("tiles.csv")
+TABLE = Path(cutting.__file__).with_name("tiles.csv")
 KEEP = 4  # candidates of a layer that are compiled
 
 
@@ -125,7 +126,7 @@ def search(
         tier = find_tier(name)
         unique = {shape_key(layer): layer for layer in reversed(network.layers[1:])}
         for layer in reversed(unique.values()):
-            legal = tiles.candidates(layer, tier, card, batch)
+            legal = candidates(layer, tier, card, batch)
             pad = 0 if layer == network.convs[-1] else 1
             ranked = sorted(
                 ((tile, launches_of(layer, tier, batch, tile, pad)) for tile in legal),
@@ -193,8 +194,8 @@ def store(choices: Iterable[Choice], table: Path = TABLE) -> None:
         writer.writeheader()
         writer.writerows(rows[key] for key in sorted(rows))
     half.replace(table)
-    tiles.stored.cache_clear()
-    tiles.choose.cache_clear()
+    cutting.stored.cache_clear()
+    cutting.choose.cache_clear()
 
 
 def _identity(row: dict[str, str]) -> tuple[str, str, int, str]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ..floor.hardware import Device
 from ..kernels import tiles
+from ..kernels.cutting import candidates
 from ..kernels.plan import Launch
 from ..kernels.tiles import Tile, resident
 from .constants import constant
@@ -229,6 +230,6 @@ def other_tiles(launch: Launch, device: Device) -> list[Launch]:
     own = launch.tile
     return [
         retiled(launch, tile)
-        for tile in tiles.candidates(launch.shape, launch.tier, device, launch.batch)
+        for tile in candidates(launch.shape, launch.tier, device, launch.batch)
         if (tile.view, tile.split_k) == (own.view, own.split_k) and tile != own
     ]

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 
 from ..floor.hardware import device as find_device
 from ..kernels import conv3x3, reduce
+from ..kernels.cutting import L2_BYTES_PER_CLOCK
 from ..kernels.layout import Activation, encode, pack, weight_matrix
 from ..kernels.plan import conv_launches, plan, share_rows
-from ..kernels.tiles import L2_BYTES_PER_CLOCK, Tile
+from ..kernels.tiles import Tile
 from ..predict.work import occupancy
 from ..workload.network import Conv, Network
 from ..workload.precision import tier as find_tier

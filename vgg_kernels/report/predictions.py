@@ -7,7 +7,7 @@ import pandas as pd
 
 from ..floor.hardware import device as find_device
 from ..floor.hardware import devices
-from ..kernels.tiles import candidates
+from ..kernels.cutting import candidates
 from ..predict.baselines import BASELINES, by_cause, waterfall
 from ..predict.constants import constants
 from ..predict.published import compare
