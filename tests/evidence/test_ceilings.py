@@ -41,6 +41,19 @@ def test_a_product_is_two_operations_a_point_and_the_switch_is_put_back(monkeypa
     assert torch.backends.cuda.matmul.allow_tf32 == before
 
 
+def test_fp8s_product_is_that_of_its_operands():
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(32, 32, generator=generator).to(torch.float8_e4m3fn) for _ in range(2))
+    want = a.double() @ b.double().t()
+    assert (ceilings._product(a, b)().double() - want).norm() < 4e-3 * want.norm()  # bf16 rounds the result
+
+
+@pytest.mark.parametrize("precision", ceilings.MATMULS)
+def test_every_precision_has_a_product(monkeypatch, precision):
+    monkeypatch.setitem(ceilings.MATMUL_SIZE, "cpu", 32)
+    assert ceilings.matmul(precision, "cpu")["quantity"] == f"matmul_{precision}"
+
+
 def test_a_ceiling_that_cannot_be_taken_is_named_and_the_others_stand():
     def broken():
         raise RuntimeError("no such instruction\nand a long story")

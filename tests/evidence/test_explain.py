@@ -1,4 +1,3 @@
-
 from vgg_kernels.evidence.explain import explain, jsonable
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
+from vgg_kernels.evidence.bench import GATE_BATCH
 from vgg_kernels.evidence.history import History
 from vgg_kernels.evidence.ledger import COLUMNS
 from vgg_kernels.evidence.measure import ATTEMPTS, DeviceLost, OutputLost, measure
@@ -38,6 +39,42 @@ def test_a_whole_run_leaves_rows_gates_profiles_and_ceilings(go):
     for kind in ("gate", "profile", "ceilings", "timers", "conditions"):
         assert writer.of(kind), kind
     assert [note["state"] for note in writer.of("step")] == ["begun", "done"] * len(outcome.ended)
+
+
+def test_kernels_are_compiled_for_the_gate_and_for_each_batch_when_it_comes(go, fakes):
+    bench = fakes.FakeBench()
+    go(bench, only=("fp16",), batches=(10, 64))
+    assert bench.compiled == [[10, GATE_BATCH], [64]]
+
+
+def test_a_tier_that_did_not_compile_waits_for_the_others(go, fakes):
+    """Its gate may hang as its compiling did, for minutes."""
+    bench = fakes.FakeBench(uncompiled={"fp16": "did not end within 90 s"})
+    _, writer = go(bench, only=("eager", "fp16", "tf32"))
+    order = [name for name in bench.ran if not name.startswith("compile")]
+    assert order[-4:] == ["verify/ours_fp16", "time/ours_fp16/10", "profile/ours_fp16/10", "layers/ours_fp16/10"]
+    again = fakes.FakeBench()
+    kept = [note for note in writer.notes if note["kind"] == "compile" or note["payload"].get("step") == "compile/10"]
+    go(again, only=("eager", "fp16", "tf32"), history=History.read(kept, pd.DataFrame()))
+    assert again.ran[-4:] == order[-4:]
+    assert "compile/10" not in again.ran
+
+
+def test_a_timer_that_fails_costs_its_own_rows_and_no_others(go, fakes):
+    outcome, writer = go(fakes.FakeBench(errors={"graph": "raised: RuntimeError: not permitted"}), only=("eager",))
+    assert outcome.ended["time/eager/10"] == "failed"
+    assert outcome.reasons["time/eager/10"] == "network, graph warm: raised: RuntimeError: not permitted"
+    assert {row["timer"] for row in writer.rows if row["layer"] == "network"} == {"kernelbench"}
+    assert writer.of("timers")[0]["rows"][0]["timer"] == "kernelbench"
+    assert outcome.ended["repeat/eager/10"] == "done"
+
+
+def test_a_repetition_that_fails_is_no_repetition(go, fakes):
+    bench = fakes.FakeBench()
+    bench.breaks["ceilings"] = lambda: bench.checks.update(eager=fakes.WRONG)  # between the time and its repetition
+    outcome, writer = go(bench, only=("eager",))
+    assert outcome.ended["repeat/eager/10"] == "failed"
+    assert not writer.of("repeat")
 
 
 def test_what_was_not_timed_cannot_be_repeated(go, fakes):
@@ -184,6 +221,7 @@ def test_what_was_timed_but_wrong_is_not_recorded(go, fakes):
 def test_an_old_gpu_measures_eager_and_inductor_and_refuses_ours_by_name(go, fakes):
     outcome, _ = go(fakes.FakeBench(arch=80, name="NVIDIA A100"))
     assert outcome.ended["time/eager/10"] == "done"
+    assert outcome.ended["compile/10"] == "refused"
     assert outcome.ended["verify/ours_fp16"] == "refused"
     assert "NVIDIA A100 is sm_80" in outcome.reasons["verify/ours_fp16"]
 

@@ -56,9 +56,15 @@ def test_no_digest_of_a_compiled_graph_is_kept():
     assert "fcdsx" not in row["kernel"]
 
 
+def test_a_profile_without_a_kernel_is_no_profile():
+    """As where the profiler may not trace the device."""
+    with pytest.raises(RuntimeError, match="saw no operator"):
+        profile(lambda: None, kind="cpu", calls=1)
+
+
 def test_a_real_profile_finds_the_convolution_where_the_time_goes():
-    layer = torch.nn.Conv2d(16, 64, 3, padding=1)
-    x = torch.rand(2, 16, 32, 32)
+    layer = torch.nn.Conv2d(64, 64, 3, padding=1)
+    x = torch.rand(4, 64, 56, 56)
     rows = profile(lambda: torch.relu(layer(x)), kind="cpu", calls=2)
     by_kernel = {r["kernel"]: r for r in rows}
     assert by_kernel["aten::relu"]["calls"] == 1

@@ -48,7 +48,7 @@ def test_an_answer_that_is_one_call_late_fails_at_any_precision():
 
 
 def test_an_answer_from_an_old_replay_fails_where_asking_again_is_right():
-    """As a graph does that reads another input than the one that is fed: its replays are stale, an eager call is not."""
+    """As of a graph that reads another input than the one that is fed; an eager call is right."""
     subject = Sampled(forward, SHAPE, "cpu")
     stale = forward(torch.rand(SHAPE))
     for _ in range(20):

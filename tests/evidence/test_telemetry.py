@@ -23,6 +23,7 @@ def fake_nvml(**answers):
         "nvmlDeviceGetPowerUsage",
         "nvmlDeviceGetTemperature",
         "nvmlDeviceGetCurrentClocksThrottleReasons",
+        "nvmlDeviceGetCurrentClocksEventReasons",
     )
     calls = {name: (lambda *_, value=answers[name]: value) if name in answers else refuse for name in names}
     constants = {"NVML_CLOCK_SM": 1, "NVML_CLOCK_MEM": 2, "NVML_TEMPERATURE_GPU": 0}
@@ -34,6 +35,21 @@ def test_readings_come_in_the_units_of_their_names():
     sample = gpu.sample()
     assert sample["power_w"] == 350.5
     assert sample["sm_mhz"] == 1755
+
+
+@pytest.mark.parametrize("known", ["Throttle", "Event"])
+def test_the_reasons_are_asked_for_by_the_name_that_the_driver_knows(known):
+    nvml = fake_nvml(**{f"nvmlDeviceGetCurrentClocks{known}Reasons": 0x0004})
+    assert throttles([Gpu(nvml, handle=None).sample()]) == ["power cap"]
+
+
+def test_the_real_library_has_every_name_that_is_asked_for():
+    import pynvml
+
+    asked = [name for name in vars(fake_nvml()) if name.startswith("nvml")]
+    assert [name for name in (*asked, "nvmlInit", "nvmlDeviceGetHandleByUUID") if not hasattr(pynvml, name)] == []
+    assert pynvml.NVML_CLOCK_SM != pynvml.NVML_CLOCK_MEM
+    assert issubclass(pynvml.NVMLError, Exception)
 
 
 def test_what_the_driver_does_not_say_is_missing_not_guessed():
@@ -59,6 +75,16 @@ def test_samples_are_taken_before_during_and_after():
     ats = [s["at_s"] for s in witness.samples]
     assert ats == sorted(ats)
     assert witness.summary()["samples"] == len(ats)
+
+
+def test_a_witness_that_fails_costs_no_measurement():
+    def fail():
+        raise OSError("the driver went away")
+
+    with Telemetry(fail, period_s=0.01) as witness:
+        time.sleep(0.03)
+    assert witness.samples == []
+    assert witness.summary() == {"samples": 0, "throttled": []}
 
 
 def test_a_summary_spans_what_was_seen():

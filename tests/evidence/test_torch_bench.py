@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from vgg_kernels.evidence.timing import TIMERS, Timer
 from vgg_kernels.evidence.torch_bench import TorchBench
 from vgg_kernels.evidence.variants import CPU_VARIANTS, GPU_VARIANTS
 from vgg_kernels.workload.network import network
@@ -52,6 +53,52 @@ def test_every_layer_is_timed_by_itself(bench):
     timings = list(bench.layers(EAGER, 1, never))
     assert [t.layer for t in timings] == [layer.name for layer in TABLE.layers]
     assert all(t.check.passed for t in timings)
+
+
+def test_inductors_layers_are_all_inductors(bench, monkeypatch):
+    """PyTorch compiles one function for eight shapes and then silently runs it as it is: VGG19 has nineteen layers."""
+    compiled = []
+    real = torch.compile
+
+    def counting(forward, **options):
+        def backend(graph, inputs):
+            compiled.append(graph)
+            return graph.forward
+
+        options.pop("mode")
+        return real(forward, backend=backend, **options)
+
+    monkeypatch.setattr(torch, "compile", counting)
+    large = TorchBench("cpu", table=network("vgg19", image=32, classes=10))
+    timings = list(large.layers(INDUCTOR, 1, never))
+    assert [t.error for t in timings] == [None] * 19
+    assert len(compiled) == 19
+
+
+def test_a_forward_that_inductor_gives_up_on_is_not_timed_as_inductors(bench, monkeypatch):
+    from vgg_kernels.evidence import variants
+
+    monkeypatch.setattr(variants, "_copy", lambda module: module)
+    broken = torch.nn.Module()
+    broken.forward = lambda x: torch._dynamo.graph_break() or x
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        variants.build(INDUCTOR, broken)(torch.rand(1, 3))
+
+
+def test_a_timer_that_fails_on_a_device_that_answers_is_told_and_the_next_one_runs(bench, monkeypatch):
+    def fail(subject, machine, allow):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    good = TIMERS["cpu"][0]
+    monkeypatch.setitem(TIMERS, "cpu", (Timer("graph", "cold", fail), good))
+    first, second = bench.time(EAGER, 1, never)
+    assert first.error == "out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+    assert first.times_ms == []
+    assert second.error is None
+    assert second.check.passed
+    monkeypatch.setattr(bench, "usable", lambda: False)
+    with pytest.raises(torch.OutOfMemoryError):
+        list(bench.time(EAGER, 1, never))
 
 
 def test_a_profile_is_of_one_forward(bench):

@@ -5,6 +5,7 @@ from vgg_kernels.evidence import variants
 from vgg_kernels.evidence.variants import GPU_VARIANTS, VARIANTS, build, layers, precision, refusal, select
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
+from vgg_kernels.workload.reference import relative_error
 from vgg_kernels.workload.weights import reference
 
 TABLE = network("vgg11", image=32, classes=10)
@@ -33,6 +34,36 @@ def test_the_tier_is_what_the_switches_make_of_the_operands(v):
         return
     expected = "fp16" if v.dtype == "fp16" else "tf32" if v.cudnn_allow_tf32 else "fp32"
     assert v.tier == expected
+
+
+def truncated(x):
+    """fp32 with its last 13 bits cut off, as a tensor core reads it: towards zero, where tf32 rounds to nearest."""
+    return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+def test_a_library_that_truncates_to_tf32_is_within_its_bound_on_all_of_vgg19():
+    """Emulated: as of a convolution of cuDNN's that hands fp32 operands to the tensor cores as they are."""
+    table = network("vgg19")
+    module, x = reference(table), torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    state, y = module.state_dict(), x
+    with torch.no_grad():
+        for layer in table.layers:
+            weight, bias = truncated(state[f"{layer.key}.weight"]), state[f"{layer.key}.bias"]
+            if layer in table.convs:
+                y = torch.relu(torch.nn.functional.conv2d(truncated(y), weight, bias, padding=1))
+                y = torch.nn.functional.max_pool2d(y, 2) if layer.pooled else y
+            else:
+                y = torch.nn.functional.linear(truncated(y.flatten(1)), weight, bias)
+                y = torch.relu(y) if layer.relu else y
+        error = relative_error(y, module(x))
+    assert BY_NAME["ours_tf32"].bound < error < BY_NAME["eager"].bound / 2
+
+
+@pytest.mark.parametrize("v", GPU_VARIANTS, ids=lambda v: v.name)
+def test_no_bound_takes_zeros_or_another_tiers_answer_for_the_variants_own(v):
+    assert v.bound <= 0.51  # zeros are wrong by 1
+    if v.tier == "fp32":
+        assert v.bound < 5e-4  # what tf32 is wrong by, with operands rounded
 
 
 @pytest.mark.parametrize("v", [v for v in GPU_VARIANTS if v.mode and "max" in v.mode], ids=lambda v: v.name)

@@ -1,9 +1,11 @@
 import signal
 import threading
 import time
+import warnings
 
 import pytest
 
+from vgg_kernels.evidence import watchdog
 from vgg_kernels.evidence.watchdog import STUCK, Watchdog
 
 
@@ -44,6 +46,38 @@ def test_a_step_that_does_not_come_back_takes_the_process_with_it_but_first_says
     with witness.dog(0.02):
         assert witness.ended.wait(5.0)
     assert witness.log == ["interrupt", "last words", STUCK]
+
+
+def test_last_words_that_cannot_be_written_do_not_keep_a_stuck_process():
+    witness = Witness()
+
+    def full():
+        raise OSError(28, "No space left on device")
+
+    dog = witness.dog(0.02)
+    dog._last_words = full
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pytest's, of the thread's exception
+        with dog:
+            assert witness.ended.wait(5.0)
+    assert witness.log == ["interrupt", STUCK]
+
+
+def test_an_interruption_at_the_very_end_of_a_block_arrives_within_it():
+    """A signal that is under way when the block ends must not strike what comes after."""
+    where = "nowhere"
+    dog = Watchdog(0.05, lambda: None, grace_s=30.0)
+    dog._interrupt = lambda: (time.sleep(0.1), watchdog._interrupt_main())  # the block is over by then
+    try:
+        try:
+            with dog:
+                time.sleep(0.1)
+        except KeyboardInterrupt:
+            where = "at its end"
+        time.sleep(0.2)
+    except KeyboardInterrupt:
+        where = "behind it"
+    assert where == "at its end"
 
 
 def test_the_interruption_reaches_a_main_thread_that_waits():
