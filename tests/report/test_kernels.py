@@ -77,3 +77,13 @@ def test_recorded_hopper_code_is_hoppers_in_every_tensor_core_tier():
     assert (tensor["own_mma"] == tensor["products"]).all()
     assert (tensor["bulk_loads"] == tensor["products"] - 1).all()  # all but the stem
     assert not tensor[["older_mma", "spills", "stack"]].any(axis=None)
+
+
+def test_pair_rows_are_the_layers_that_use_them_and_save_bytes():
+    rows = kernels.pair_rows(VGG, "fp16", "h100_sxm", 10).set_index("layer")
+    assert list(rows.index) == [x.layer for x in plan(VGG, "fp16", 10) if x.tile.view == "pairs"]
+    # 4096 operations a clock; of 256 pixels x 64 channels: 256 + 64 operands a tap, or 2 * 256 + 3 * 64 for three
+    assert rows.loc["conv1_2", "row_by_row"] == pytest.approx(4096 * (256 + 64) / (256 * 64), rel=0.01)
+    assert rows.loc["conv1_2", "in_pairs"] == pytest.approx(4096 * (2 * 256 + 3 * 64) / (3 * 256 * 64), rel=0.01)
+    assert (rows["in_pairs"] < rows["row_by_row"]).all()
+    assert (rows["drains"] == 4).all()

@@ -3,8 +3,10 @@
     T = launch + max(waves * (fill + steps * max(mma, L2, shared, latency) + epilogue) / clock, HBM)
 
 A wave is as many CTAs as the card holds at once; CTAs that share an SM share its units, and one's fill and epilogue
-hide behind another's main loop. Every constant is in ``constants.toml`` with its source. What comes out is modelled,
-never measured.
+hide behind another's main loop. A step's products that wait for each other drain the tensor cores (``tiles.drains``).
+The launch is a CUDA graph's gap between kernels that do not overlap: ours do (programmatic dependent launch), and what
+that saves is not credited, for want of a public measurement; "no launch gap" among the changes bounds it. Every
+constant is in ``constants.toml`` with its source. What comes out is modelled, never measured.
 """
 
 from collections.abc import Callable

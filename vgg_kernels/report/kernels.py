@@ -1,6 +1,7 @@
-"""Rows that explain the kernels: the shifts of the nine taps, waves, what L2 is asked, what the epilogue saves."""
+"""Rows that explain the kernels: shifts of the nine taps, waves, what L2 is asked, what row pairs and epilogue save."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 from math import ceil
 
@@ -14,7 +15,7 @@ from ..kernels import conv3x3, reduce
 from ..kernels.cutting import L2_BYTES_PER_CLOCK
 from ..kernels.layout import Activation, encode, pack, weight_matrix
 from ..kernels.plan import conv_launches, plan, share_rows
-from ..kernels.tiles import Tile
+from ..kernels.tiles import Tile, drains
 from ..predict.work import occupancy
 from ..workload.network import Conv, Network
 from ..workload.precision import tier as find_tier
@@ -110,6 +111,32 @@ def l2_rows(network: Network, tiers: Iterable[str], device: str, batch: int) -> 
             if launch.kernel == "conv3x3" and (asked := launch.l2_bytes_per_clock(card))
         ]
     )
+
+
+def pair_rows(network: Network, tier: str, device: str, batch: int) -> pd.DataFrame:
+    """What row pairs save: bytes a clock asked of L2 by the layers that use them, and by the same tile row by row.
+
+    Returns:
+        layer, tile, row_by_row, in_pairs, given (bytes a clock), drains (waits of one step), device, tier, batch,
+        evidence.
+    """
+    card, precision = find_device(device), find_tier(tier)
+    rows = []
+    for launch in plan(network, tier, batch, device):
+        if not launch.tile.pairs:
+            continue
+        alone = conv_launches(launch.conv, precision, batch, replace(launch.tile, pairs=False), launch.pad)[0]
+        rows.append(
+            {
+                "layer": launch.layer,
+                "tile": str(launch.tile),
+                "row_by_row": alone.l2_bytes_per_clock(card),
+                "in_pairs": launch.l2_bytes_per_clock(card),
+                "given": L2_BYTES_PER_CLOCK,
+                "drains": drains(launch.tile, precision),
+            }
+        )
+    return pd.DataFrame(rows).assign(device=device, tier=tier, batch=batch, evidence="derived")
 
 
 def epilogue_rows(network: Network, tier: str, device: str, batch: int) -> pd.DataFrame:

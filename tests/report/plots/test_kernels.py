@@ -49,6 +49,13 @@ def test_l2_draws_what_is_asked_under_the_line_of_what_is_given():
     assert "H200" in ax.get_title()
 
 
+def test_row_pairs_shows_six_products_and_the_bytes_of_both_ways():
+    rows = kernels.pair_rows(VGG, "fp16", "h100_sxm", 10)
+    taps, asked = figures.row_pairs(rows).axes
+    assert sorted(patch.get_xy() for patch in taps.patches) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1)]
+    assert [bar.get_width() for bar in asked.patches] == pytest.approx([*rows["row_by_row"], *rows["in_pairs"]])
+
+
 def test_the_epilogue_stands_beside_passes_of_its_own():
     rows = kernels.epilogue_rows(VGG, "fp16", "h100_sxm", 10)
     ax = figures.epilogue(rows).axes[0]

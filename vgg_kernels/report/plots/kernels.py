@@ -112,6 +112,43 @@ def l2(rows: pd.DataFrame) -> Figure:
     return fig
 
 
+def row_pairs(rows: pd.DataFrame) -> Figure:
+    """Which tap row multiplies which input row for two output rows, and the bytes a clock that sharing them saves.
+
+    Args:
+        rows: from ``kernels.pair_rows``.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8.0, 3.4), width_ratios=(1.0, 1.25))
+    for output, name in enumerate(("2i", "2i+1")):
+        for tap in range(3):
+            left.add_patch(Rectangle((output + tap, output), 1, 1, facecolor=TAP, edgecolor=GREY, linewidth=0.8))
+            left.text(output + tap + 0.5, output + 0.5, f"w[{tap}]", ha="center", va="center")
+        left.text(-0.15, output + 0.5, name, ha="right", va="center")
+    for place, name in enumerate(("2i-1", "2i", "2i+1", "2i+2")):
+        left.text(place + 0.5, -0.12, name, ha="center", va="bottom")
+    left.text(2, -0.5, "input row", ha="center", va="bottom")
+    left.text(-0.95, 1, "output row", ha="center", va="center", rotation=90)
+    left.set_xlim(-1.1, 4.1)
+    left.set_ylim(2.1, -0.8)
+    left.set_aspect("equal")
+    left.axis("off")
+    headline(left, "Six products, four loads", "each input row is loaded once for both outputs")
+
+    y = np.arange(len(rows))
+    colour = PALETTE[rows["tier"].iloc[0]]
+    right.barh(y - 0.2, rows["row_by_row"], 0.36, label="row by row", **bar("derived", GREY))
+    right.barh(y + 0.2, rows["in_pairs"], 0.36, label="in pairs", **bar("derived", colour))
+    right.axvline(rows["given"].iloc[0], color="black", linewidth=1.4)
+    right.text(rows["given"].iloc[0] + 1, len(rows) - 0.45, f"L2 gives {rows['given'].iloc[0]:g}", va="bottom")
+    right.set_yticks(y, rows["layer"])
+    right.set_ylim(len(rows) - 0.4, -0.6)
+    right.grid(axis="y", visible=False)
+    right.set_xlabel("bytes per clock and SM at the arithmetic peak")
+    right.legend(loc="lower right")
+    headline(right, "Bytes asked of L2", subject(rows))
+    return fig
+
+
 def epilogue(rows: pd.DataFrame) -> Figure:
     """MB moved behind each convolution's products: as separate passes (grey), and as our launches move them."""
     fig, ax = plt.subplots(figsize=(8.0, 4.0))
