@@ -26,7 +26,8 @@ class Certificate:
         check: the check's name.
         weights: the scheme of the reference's weights.
         inputs: the kinds of input that were compared.
-        spread: the largest difference between the reference's outputs for two inputs, in the check's own measure.
+        spread: the difference between the reference's outputs for two inputs, in the check's own measure: the largest
+            of all pairs, or, where one image is asked alone, the smallest to what must not pass for it.
         tolerance: the difference that the check accepts, in the same measure.
     """
 
@@ -77,6 +78,20 @@ def normwise(check: str, weights: str, inputs: str, outputs: Tensor, budget: Ten
     distance = torch.cdist(outputs, outputs) / outputs.norm(dim=1, keepdim=True)
     worst = int((distance.amax(1) / budget).argmax())
     return Certificate(check, weights, inputs, float(distance[worst].max()), float(budget[worst]))
+
+
+def nearest(check: str, weights: str, inputs: str, asked: Tensor, others: Tensor, budget: float) -> Certificate:
+    """The certificate of a check on the norm of one image: the smallest ||f(x) - f(x')|| / ||f(x)|| over others x'.
+
+    Args:
+        check: the check's name.
+        weights: the scheme of the weights.
+        inputs: the image, and the others.
+        asked: the reference's logits for the image, ``[1, classes]`` float64.
+        others: its logits for the others, ``[N >= 1, classes]`` float64.
+        budget: the accepted relative error.
+    """
+    return Certificate(check, weights, inputs, float((others - asked).norm(dim=1).min() / asked.norm()), budget)
 
 
 def require_fit(outputs: Tensor, certificate: Certificate) -> None:
