@@ -55,6 +55,24 @@ def test_a_tile_that_the_compiler_spoils_is_dropped(monkeypatch, flaw):
     assert second.dropped == 1
 
 
+def test_where_the_best_are_spoiled_the_next_are_compiled(monkeypatch):
+    monkeypatch.setattr(search, "inspect_all", compiler(lambda launch: CLEAN))
+    clean = search.search(VGG11, ["fp16"], "h100_sxm", 10, keep=2)[0]
+    best = {clean.tile, clean.runner_up}
+    compiled = []
+
+    def spoil(launch):
+        compiled.append((launch.layer, str(launch.tile)))
+        return replace(CLEAN, spills=3) if str(launch.tile) in best else CLEAN
+
+    monkeypatch.setattr(search, "inspect_all", compiler(spoil))
+    first = search.search(VGG11, ["fp16"], "h100_sxm", 10, keep=2)[0]
+    assert first.tile not in best
+    assert (first.compiled, first.dropped) == (4, 2)
+    assert first.time_us >= clean.time_us
+    assert len(compiled) == len(set(compiled))  # nothing twice
+
+
 def test_where_all_are_spoiled_the_error_names_the_layer_and_the_flaw(monkeypatch):
     monkeypatch.setattr(search, "inspect_all", compiler(lambda launch: replace(CLEAN, spills=7)))
     with pytest.raises(RuntimeError, match=r"conv2_1 in fp16.*spills=7"):

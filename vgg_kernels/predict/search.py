@@ -26,6 +26,7 @@ from .work import from_launch
 
 TABLE = Path(cutting.__file__).with_name("tiles.csv")
 KEEP = 4  # candidates of a layer that are compiled
+ROUNDS = 4  # times that a layer gets another KEEP where the compiler spoiled all before
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,13 @@ def _rank(launches: list[Launch], card: Device, facts: Facts | None = None) -> t
     )
 
 
-def _usable(facts: Facts, card: Device) -> bool:
-    return not facts.spills and not facts.stack_bytes and facts.shared_bytes <= card.shared_bytes_per_block
+def _usable(
+    pairs: list[tuple[Tile, list[Launch]]], facts: dict[Launch, Facts], card: Device
+) -> list[tuple[Tile, list[Launch]]]:
+    """Those that are compiled, without spills and within a CTA's shared memory."""
+    made = [(pair, facts[pair[1][0]]) for pair in pairs if pair[1][0] in facts]
+    fits = card.shared_bytes_per_block
+    return [pair for pair, f in made if not f.spills and not f.stack_bytes and f.shared_bytes <= fits]
 
 
 def search(
@@ -112,42 +118,59 @@ def search(
         tiers: names of precision tiers.
         device: key of the card.
         batch: images.
-        keep: candidates of a layer that are compiled, the time model's best.
+        keep: candidates of a layer that are compiled, the time model's best; where all are spoiled, as many again.
         jobs: worker processes; ``joblib.parallel_config`` can put them on a cluster.
         progress: called with (kernels compiled, kernels to compile, what was compiled).
 
     Raises:
         UnknownName: for an unknown tier or device.
-        RuntimeError: where every candidate of a layer was dropped, naming the layer and what was wrong.
+        RuntimeError: where a layer's candidates were dropped in every round, naming the layer and what was wrong.
     """
     card = find_device(device)
-    wanted: list[tuple[Layer, Tier, int, list[tuple[Tile, list[Launch]]]]] = []
-    for name in tiers:
-        tier = find_tier(name)
-        unique = {shape_key(layer): layer for layer in reversed(network.layers[1:])}
-        for layer in reversed(unique.values()):
-            legal = candidates(layer, tier, card, batch)
-            pad = 0 if layer == network.convs[-1] else 1
-            ranked = sorted(
-                ((tile, launches_of(layer, tier, batch, tile, pad)) for tile in legal),
-                key=lambda pair: _rank(pair[1], card),
-            )
-            # boxes of another shape and the same count are the same to the model: one of them is compiled
-            alike = {(replace(tile, box=None), tile.view, launches[0].ctas): i for i, (tile, launches) in
-                     reversed(list(enumerate(ranked)))}  # fmt: skip
-            wanted.append((layer, tier, len(legal), [ranked[i] for i in sorted(alike.values())[:keep]]))
-    mains = [launches[0] for _, _, _, ranked in wanted for _, launches in ranked]
+    wanted = [
+        _rank_candidates(layer, find_tier(name), card, batch, pad=0 if layer == network.convs[-1] else 1)
+        for name in tiers
+        for layer in reversed({shape_key(layer): layer for layer in reversed(network.layers[1:])}.values())
+    ]
     facts: dict[Launch, Facts] = {}
-    for launch, found in inspect_all(mains, card.arch, jobs):
-        facts[launch] = found
-        progress(len(facts), len(mains), f"{launch.tier.name} {launch.layer} {launch.tile}")
-    return [_choose(layer, tier, legal, ranked, facts, card, batch) for layer, tier, legal, ranked in wanted]
+    for tried in range(keep, ROUNDS * keep + 1, keep):
+        # a layer whose best tiles the compiler spoiled gets its next ones
+        open_ones = [w for w in wanted if not _usable(w.ranked[: tried - keep], facts, card)]
+        mains = [launches[0] for w in open_ones for _, launches in w.ranked[tried - keep : tried]]
+        total = len(facts) + len(mains)
+        for launch, found in inspect_all(mains, card.arch, jobs):
+            facts[launch] = found
+            progress(len(facts), total, f"{launch.tier.name} {launch.layer} {launch.tile}")
+    return [_choose(w, facts, card, batch) for w in wanted]
 
 
-def _choose(layer, tier, legal, ranked, facts, card, batch) -> Choice:
-    usable = [(tile, launches) for tile, launches in ranked if _usable(facts[launches[0]], card)]
+@dataclass(frozen=True)
+class _Ranked:
+    """A layer's distinct candidates, the time model's best first, each with its launches; ``legal`` of them in all."""
+
+    layer: Layer
+    tier: Tier
+    legal: int
+    ranked: list[tuple[Tile, list[Launch]]]
+
+
+def _rank_candidates(layer: Layer, tier: Tier, card: Device, batch: int, pad: int) -> _Ranked:
+    legal = candidates(layer, tier, card, batch)
+    ranked = sorted(
+        ((tile, launches_of(layer, tier, batch, tile, pad)) for tile in legal), key=lambda pair: _rank(pair[1], card)
+    )
+    # boxes of another shape and the same count are the same to the model: one of them is compiled
+    alike = {(replace(tile, box=None), tile.view, launches[0].ctas): i for i, (tile, launches) in
+             reversed(list(enumerate(ranked)))}  # fmt: skip
+    return _Ranked(layer, tier, len(legal), [ranked[i] for i in sorted(alike.values())])
+
+
+def _choose(wanted: _Ranked, facts: dict[Launch, Facts], card: Device, batch: int) -> Choice:
+    compiled = [pair for pair in wanted.ranked if pair[1][0] in facts]
+    usable = _usable(compiled, facts, card)
+    layer, tier = wanted.layer, wanted.tier
     if not usable:
-        spoiled = "; ".join(f"{tile}: {facts[launches[0]]}" for tile, launches in ranked)
+        spoiled = "; ".join(f"{tile}: {facts[launches[0]]}" for tile, launches in compiled)
         raise RuntimeError(
             f"no tile of {layer.name} in {tier.name} compiles cleanly, compile more of them (keep): {spoiled}"
         )
@@ -166,12 +189,12 @@ def _choose(layer, tier, legal, ranked, facts, card, batch) -> Choice:
         bound=time_of(work, card).bound,
         ctas=main.ctas,
         waves=round(main.ctas / (card.sms * work.resident), 2),
-        l2_bytes_per_clock=round(main.l2_bytes_per_clock(card), 1),
+        l2_bytes_per_clock=round(main.l2_bytes_per_clock(card) or 0.0, 1),
         registers=made.registers,
         shared_bytes=made.shared_bytes,
-        legal=legal,
-        compiled=len(ranked),
-        dropped=len(ranked) - len(usable),
+        legal=wanted.legal,
+        compiled=len(compiled),
+        dropped=len(compiled) - len(usable),
         runner_up=str(others[0][0]) if others else "",
         runner_up_us=_rank(others[0][1], card, facts[others[0][1][0]])[0] if others else None,
         model_version=str(MODEL_VERSION),
