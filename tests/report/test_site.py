@@ -28,7 +28,8 @@ def site(tmp_path_factory):
         "| a | b |\n|---|---|\n| 1 | 2 |\n"
     )
     first = [new_markdown_cell("# First\n[next](02_second.ipynb), [up](../README.md)"), new_code_cell(PICTURE)]
-    frame = "import pandas as pd\npd.DataFrame({'x': [1]})"
+    why = "because it is so, and not otherwise"
+    frame = f"import pandas as pd\npd.DataFrame({{'row': ['a'], 'x': [1], 'why': ['{why}']}}).set_index('row')"
     nbformat.write(new_notebook(cells=first), study / "notebooks" / "01_first.ipynb")
     nbformat.write(new_notebook(cells=[new_code_cell(frame)]), study / "notebooks" / "02_second.ipynb")
     for name in ("01_first", "02_second"):
@@ -93,6 +94,14 @@ def test_tables_scroll_in_their_own_box_and_the_chapter_is_marked(site):
         assert all("wide" in table.parent.get("class", []) for table in page.find_all("table"))
         assert page.find("meta", attrs={"name": "viewport"})
         assert len(page.find_all(attrs={"aria-current": "page"})) == (name != "data/README.html")
+
+
+def test_words_read_from_the_left_and_an_index_has_its_name_above_it(site):
+    table = site[0]["notebooks/02_second.html"].find("table")
+    assert [cell.get_text() for cell in table.select("thead th")] == ["row", "x", "why"]
+    number, words = table.find_all("td")
+    assert "text" not in number.get("class", [])
+    assert {"text", "long"} <= set(words["class"])
 
 
 def test_a_folder_without_notebooks_is_refused(tmp_path):

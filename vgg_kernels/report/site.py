@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from itertools import zip_longest
 from os.path import relpath
 from pathlib import Path
 from posixpath import normpath
@@ -68,6 +69,8 @@ def _page(
     for tag in body.find_all(["a", "img"]):
         _relink(tag, repository, out, source, pages)
     for table in body.find_all("table"):
+        _one_header(table)
+        _mark_text(table)
         if not table.find_parent(class_="scroll"):
             table.wrap(body.new_tag("div", attrs={"class": "wide"}))
     heading = body.find(["h1", "h2"])
@@ -117,6 +120,39 @@ def _render(path: Path) -> str:
         template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True, exclude_anchor_links=True
     )
     return exporter.from_notebook_node(notebook)[0]
+
+
+NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?|nan|inf|<NA>|", re.IGNORECASE)
+LONG = 24  # characters; a cell that holds more of them keeps some width on a phone
+
+
+def _one_header(table: Tag) -> None:
+    """Pull the row in which pandas names a table's index into the row that names its columns."""
+    rows = table.select("thead > tr")
+    if len(rows) != 2:
+        return
+    names, index = (row.find_all("th") for row in rows)
+    if len(names) == len(index) and all(not (a.get_text() and b.get_text()) for a, b in zip(names, index, strict=True)):
+        for name, other in zip(names, index, strict=True):
+            name.string = name.get_text() or other.get_text()
+        rows[1].decompose()
+
+
+def _mark_text(table: Tag) -> None:
+    """Mark the columns that hold words: they read from the left, as numbers do from the right.
+
+    A table whose cells span others is left as it is: its cells are in no column that could be counted.
+    """
+    rows = [row.find_all(["th", "td"]) for row in table.find_all("tr")]
+    if any(cell.has_attr("rowspan") or cell.has_attr("colspan") for cells in rows for cell in cells):
+        return
+    for column in zip_longest(*rows):
+        cells = [cell for cell in column if cell is not None]
+        texts = [cell.get_text().strip() for cell in cells if cell.name == "td"]
+        if not all(map(NUMBER.fullmatch, texts)):
+            kinds = ["text", "long"] if max(map(len, texts)) > LONG else ["text"]
+            for cell in cells:
+                cell["class"] = " ".join([*cell.get_attribute_list("class"), *kinds])
 
 
 def _relink(tag: Tag, repository: Path, out: Path, source: Path, pages: dict[Path, Path]) -> None:
