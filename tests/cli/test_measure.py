@@ -1,14 +1,18 @@
 """The command: what it refuses, what it prints, and its exit status. The bench is this CPU with a small network."""
 
 import json
+import os
+import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 from vgg_kernels.cli import measure
-from vgg_kernels.evidence import supervisor, torch_bench
+from vgg_kernels.evidence import provenance, supervisor, torch_bench
 from vgg_kernels.evidence.ledger import read_runs
+from vgg_kernels.evidence.schedule import PARTS
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import network
 
@@ -118,19 +122,102 @@ def test_without_a_study_beside_the_package_a_folder_is_asked_for(monkeypatch, t
     assert measure._default_folder() == tmp_path / "data" / "local"
 
 
-BARE = """
+NEEDED = {
+    "matplotlib",
+    "numpy",
+    "nvidia-ml-py",
+    "packaging",
+    "pandas",
+    "pillow",
+    "rich",
+    "scikit-image",
+    "torch",
+    "triton",
+}
+NEEDED |= {"typer"}
+IMPORTED_AS = {"beautifulsoup4": "bs4", "ipython": "IPython"}
+OTHERS = {
+    "psutil",
+    "scipy",
+    "sklearn",
+    "yaml",
+    "hypothesis",
+    "pytest",
+    "jupyter_core",
+    "notebook",
+    "tqdm",
+    "torchvision",
+}
+
+BLOCKING = """
 import sys
-for name in ("pydantic pandera skimage jupyterlab nbclient nbformat matplotlib rfc8785 jsonschema").split():
-    sys.modules[name] = None  # importing it fails from here on
+
+class NotThere:  # what a package that is there needs of them is its own affair
+    blocked = {blocked!r}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.blocked:
+            frame = sys._getframe(1)
+            while frame and "importlib" in frame.f_code.co_filename:
+                frame = frame.f_back
+            if frame and frame.f_globals.get("__name__", "").startswith("vgg_kernels"):
+                raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, NotThere())
+"""
+
+SMALL = """
+import sys
+from pathlib import Path
 from vgg_kernels.__main__ import build
-from vgg_kernels.evidence.scaling import measure_here
+from vgg_kernels.cli import measure
+from vgg_kernels.evidence import torch_bench
 from vgg_kernels.workload.network import network
+
+made = torch_bench.TorchBench
+torch_bench.TorchBench = lambda: made("cpu", table=network("vgg11", image=32, classes=10))
 build()
-print(measure_here(sys.argv[1], 60.0, ("time", "eager"), (1,), network("vgg11", image=32, classes=10))["samples"])
+sys.exit(measure._worker(Path(sys.argv[1]), 200.0, tuple(sys.argv[2:]), (1,), True))
 """
 
 
-def test_it_measures_where_the_studys_other_libraries_are_missing(tmp_path):
-    done = subprocess.run([sys.executable, "-c", BARE, str(tmp_path)], capture_output=True, text=True)
+@pytest.fixture
+def without(tmp_path):
+    """An environment in which our package can import nothing of the study's but what a measuring machine needs."""
+    with (provenance.PACKAGE.parent / "pyproject.toml").open("rb") as file:
+        declared = tomllib.load(file)["project"]["dependencies"]
+    names = {re.split(r"[<>=]", line)[0] for line in declared}
+    assert names > NEEDED
+    blocked = {IMPORTED_AS.get(name, name) for name in names - NEEDED} | OTHERS
+    (tmp_path / "blocking").mkdir()
+    (tmp_path / "blocking" / "sitecustomize.py").write_text(BLOCKING.format(blocked=blocked))
+    return os.environ | {"PYTHONPATH": str(tmp_path / "blocking"), "OMP_NUM_THREADS": "1"}
+
+
+def test_it_measures_to_the_end_where_the_studys_other_libraries_are_missing(without, tmp_path):
+    """Gate, times, profile, layers and ceilings, of a small network on this CPU."""
+    words = ("eager", "fp16", *PARTS)
+    command = [sys.executable, "-c", SMALL, str(tmp_path / "out"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=without)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
+    document = json.loads(done.stdout)
+    assert set(document["steps"].values()) == {"done"}, document["reasons"]
+    assert document["gates"] == {"ours_fp16": True}
+    assert document["sealed"] is True
+    assert len(document["rows"]) == 1
+
+
+def test_the_command_itself_runs_where_they_are_missing(without, tmp_path):
+    """``python -m``, its worker and all."""
+    words = ["--only", "ceilings", "--budget", "60", "--out", str(tmp_path / "out"), "--json"]
+    command = [sys.executable, "-m", "vgg_kernels", "measure", *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=without)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == {"ceilings": "done"}
+
+
+def test_what_is_blocked_there_is_blocked(without):
+    done = subprocess.run(
+        [sys.executable, "-c", "import vgg_kernels.evidence.schema"], capture_output=True, text=True, env=without
+    )
+    assert "No module named 'pandera" in done.stderr

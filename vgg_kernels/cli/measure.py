@@ -173,9 +173,13 @@ def _print_rows(document: dict) -> None:
 def _closing(bench, found, budget: float) -> list[str]:
     """What a reader should know about what is missing."""
     outcome = found.outcome
+    missing = {name: state for name, state in outcome.ended.items() if state != "done"}
+    skipped = [name for name, state in missing.items() if state == "skipped"]
     sentences = [
-        f"{state}: {name}: {outcome.reasons.get(name, '')}" for name, state in outcome.ended.items() if state != "done"
+        f"{state}: {name}: {outcome.reasons.get(name, '')}" for name, state in missing.items() if state != "skipped"
     ]
+    if skipped:
+        sentences.append(f"not begun, {len(skipped)} steps, which a larger --budget may reach: {', '.join(skipped)}")
     if not found.measured:
         sentences.append(f"nothing was measured: a budget of {budget:.0f} s is too small, or every step failed (above)")
     if outcome.interrupted:

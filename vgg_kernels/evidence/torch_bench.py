@@ -26,7 +26,7 @@ from .variants import Variant
 KEPT_ON_CPU = 2  # each costs a forward of the reference, which takes seconds there
 LAYER_TRIALS = {"cuda": 50, "cpu": 5}
 TRIALS_OF = {"cuda": TRIALS, "cpu": 15}
-CPU_SECONDS = 15.0  # for one timer of one variant; FEWEST_TRIALS are taken whatever they cost
+CPU_SECONDS = 8.0  # for one timer of one variant; FEWEST_TRIALS are taken whatever they cost
 GPU_SECONDS = 10.0
 STRICT = Variant("strict", "eager", "fp32", **variants.STRICT)  # what outputs are compared with
 SMALL: dict[str, Any] = {"name": "vgg11", "image": 32}  # what the gate interprets on a CPU: every kernel, in seconds
@@ -69,7 +69,7 @@ class TorchBench:
         crowd = max(1.0, provenance.load_average()[0] / torch.get_num_threads())
         forward_s = crowd * self.network.flops(batch or 1) / (40e9 * torch.get_num_threads())
         compiling = crowd * {"layers": 90.0}.get(part, 30.0) if variant and variant.family == "inductor" else 0.0
-        forwards = {"time": 9, "repeat": 9, "layers": 8, "profile": 4}.get(part, 0)
+        forwards = {"time": 12, "repeat": 12, "layers": 8, "profile": 4}.get(part, 0)
         return {"verify": 20.0 * crowd, "ceilings": 5.0 * crowd}.get(part, compiling + max(forwards * forward_s, 1.0))
 
     @property
