@@ -1,4 +1,4 @@
-"""What holds for every test: nothing is written into the tree, and GPU tests run where there is a GPU.
+"""What holds for every test: nothing is written into the tree, and GPU tests are deselected, and counted, without one.
 
 ``fake`` makes runs of the ledger that nobody measured, for the tests of what is done with runs.
 """
@@ -27,15 +27,38 @@ def _figures_closed():
         pyplot.close("all")
 
 
-def pytest_collection_modifyitems(items):
+NEED_GPU = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(trylast=True)  # behind -m and -k, so that only what was asked for is counted
+def pytest_collection_modifyitems(config, items):
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if not on_gpu:
         return
     import torch
 
     if not torch.cuda.is_available():
-        for item in on_gpu:
-            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+        items[:] = [item for item in items if item not in on_gpu]
+        config.hook.pytest_deselected(items=on_gpu)
+        config.stash[NEED_GPU] = len(on_gpu)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """pytest-xdist: a worker has ended; each of them collected everything."""
+    node.config.stash[NEED_GPU] = getattr(node, "workeroutput", {}).get("need_gpu", 0)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["need_gpu"] = session.config.stash.get(NEED_GPU, 0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    count = config.stash.get(NEED_GPU, 0)
+    if count:
+        are = "test needs an NVIDIA GPU and was" if count == 1 else "tests need an NVIDIA GPU and were"
+        terminalreporter.write_line(f"{count} {are} deselected: none is present here", yellow=True)
 
 
 FAKE_ROW = {
