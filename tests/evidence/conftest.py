@@ -4,8 +4,10 @@
 events read the same fake clock.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -132,6 +134,7 @@ class FakeBench:
     timers: tuple = (("kernelbench", "cold"), ("graph", "warm"))
     alive: bool = True
     card: str = "aaaaaaaaaaaa"
+    made_up: ClassVar[Callable]  # the provenance of a machine that does not exist, as every test has it
 
     def __post_init__(self):
         self.clock, self.network, self.ran, self.compiled = FakeClock(), network("vgg19"), [], []
@@ -140,19 +143,7 @@ class FakeBench:
         return self.clock()
 
     def provenance(self):
-        return {
-            "device": "cpu_fake" if self.kind == "cpu" else "fake_gpu",
-            "device_name": "fake" if self.kind == "cpu" else "fake gpu",
-            "card": self.card,
-            "torch": "2.11.0",
-            "triton": "3.6.0",
-            "git_revision": "0" * 40,
-            "git_dirty": False,
-            "source_sha256": "1" * 64,
-            "observed": "2026-03-10T12:00:00+00:00",
-            "hardware": {"kind": self.kind},
-            "flags": {},
-        }
+        return self.made_up("fake" if self.kind == "cpu" else "fake gpu", self.kind, card=self.card)
 
     def guess(self, part, variant, batch):
         return self.takes.get(part, 1.0)
@@ -256,7 +247,8 @@ class NoWatchdog:
 
 
 @pytest.fixture
-def fakes():
+def fakes(fake):
     """Every fake of this folder."""
+    FakeBench.made_up = staticmethod(fake.provenance)
     names = (FakeBench, FakeClock, FakeMachine, FakeSubject, FakeWriter, NoWatchdog)
     return SimpleNamespace(**{n.__name__: n for n in names}, GOOD=GOOD, WRONG=WRONG)
