@@ -49,9 +49,3 @@ def test_the_real_command_needs_a_gpu_and_says_so():
     done = subprocess.run(command("fp16", 1), capture_output=True, text=True)
     assert done.returncode == 1
     assert "CUDA" in done.stderr.splitlines()[-1] or "NVIDIA" in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_one_tier_is_compiled():
-    [row] = precompile([("fp16", 1)], at_once=1)
-    assert row["error"] is None

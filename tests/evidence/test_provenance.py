@@ -71,11 +71,3 @@ def test_without_git_the_revision_is_unknown_and_the_hash_holds(monkeypatch):
     assert found["git_revision"] is None
     assert found["git_dirty"] is None
     assert len(found["source_sha256"]) == 64
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_the_card_and_its_state_are_described():
-    found = collect()
-    assert found["hardware"]["kind"] == "cuda"
-    assert found["hardware"]["arch"] >= 70
-    assert found["card"]

@@ -7,7 +7,7 @@ import torch
 
 from vgg_kernels.evidence.timing import TIMERS, Timer
 from vgg_kernels.evidence.torch_bench import TorchBench
-from vgg_kernels.evidence.variants import CPU_VARIANTS, GPU_VARIANTS
+from vgg_kernels.evidence.variants import CPU_VARIANTS
 from vgg_kernels.workload.network import network
 
 TABLE = network("vgg11", image=32, classes=10)
@@ -129,15 +129,3 @@ def test_a_cpus_steps_are_guessed_from_their_operations(bench):
     full = TorchBench("cpu")
     assert full.guess("time", EAGER, 10) > 5 * full.guess("time", EAGER, 1)
     assert full.guess("time", INDUCTOR, 1) > full.guess("time", EAGER, 1) + 10
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("variant", [v for v in GPU_VARIANTS if not v.mode], ids=lambda v: v.name)
-def test_on_a_gpu_every_timer_times_what_was_computed(variant):
-    bench = TorchBench("cuda", table=network("vgg11", classes=10))
-    timings = list(bench.time(variant, 4, never))
-    assert len(timings) == 6
-    assert all(t.check.passed for t in timings), [str(t.check) for t in timings]
-    assert all(t.check.passed for t in bench.layers(variant, 4, never))
-    assert bench.profile(variant, 4)
-    torch.cuda.empty_cache()
