@@ -101,13 +101,17 @@ def pools(conv: Conv, tile: Tile) -> bool:
     return conv.pooled and tile.box is not None and tile.split_k == 1
 
 
-def load_bytes(tile: Tile, tier: Tier) -> int:
-    """Bytes that one main-loop step copies from L2 to shared memory: both operands' tiles.
+def rows_loaded(tile: Tile) -> tuple[int, int]:
+    """Rows of BK operands that one main-loop step loads: of pixels, and of weights.
 
     Two output rows need four input rows and three rows of taps, where apart each would load three of both.
     """
-    pixels = 2 * tile.bm if tile.pairs else tile.bm
-    return (pixels + tile.taps * tile.bn) * tile.bk * tier.operand_bytes
+    return (2 * tile.bm if tile.pairs else tile.bm), tile.taps * tile.bn
+
+
+def load_bytes(tile: Tile, tier: Tier) -> int:
+    """Bytes that one main-loop step copies from L2 to shared memory: both operands' tiles."""
+    return sum(rows_loaded(tile)) * tile.bk * tier.operand_bytes
 
 
 def flops(tile: Tile, tier: Tier) -> int:

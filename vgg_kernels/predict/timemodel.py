@@ -209,10 +209,11 @@ def _multicast(works: list[Work], launches: list[Launch]) -> list[Work]:
     return [multicast(work, launch) if work.flops else work for work, launch in pairs]
 
 
-# What one change alone would buy: two-CTA clusters that share loads, launches back to back, an epilogue for nothing,
-# a second CTA on the SM, and activations that never leave the chip.
+# What one change alone would buy: two-CTA clusters that share loads, tensor cores that never run dry within a step,
+# launches back to back, an epilogue for nothing, a second CTA on the SM, and activations that never leave the chip.
 CHANGES = {
     "multicast": _multicast,
+    "no drains": lambda works, launches: [replace(w, drains=0) for w in works],
     "no launch gap": lambda works, launches: works,
     "free epilogue": lambda works, launches: [replace(w, values=0, store_bytes=0) for w in works],
     "one more CTA a SM": lambda works, launches: [replace(w, resident=w.resident + 1) for w in works],

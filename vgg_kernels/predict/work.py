@@ -204,7 +204,8 @@ def stream(name: str, read_bytes: float, write_bytes: float) -> Work:
 
 def multicast(work: Work, launch: Launch) -> Work:
     """The same launch in clusters of two CTAs that fetch the larger operand's tile once between them."""
-    share = max(launch.tile.bm, launch.tile.bn) / (launch.tile.bm + launch.tile.bn) / 2
+    loaded = tiles.rows_loaded(launch.tile)
+    share = max(loaded) / sum(loaded) / 2
     return replace(work, load_bytes=work.load_bytes * (1 - share))
 
 
