@@ -68,12 +68,7 @@ def elementwise(check: str, weights: str, inputs: str, outputs: Tensor, toleranc
 def normwise(check: str, weights: str, inputs: str, outputs: Tensor, budget: Tensor) -> Certificate:
     """The certificate of a check on norms, as this project's: the largest ||f(x1) - f(x2)|| / ||f(x1)||.
 
-    Args:
-        check: the check's name.
-        weights: the scheme of the weights.
-        inputs: the kinds of input.
-        outputs: the reference's logits for several inputs, ``[N >= 2, classes]`` float64.
-        budget: the accepted relative error of each, ``[N]``.
+    As ``elementwise``, but ``budget`` is the accepted relative error of each input, ``[N]``.
     """
     distance = torch.cdist(outputs, outputs) / outputs.norm(dim=1, keepdim=True)
     worst = int((distance.amax(1) / budget).argmax())
@@ -83,13 +78,8 @@ def normwise(check: str, weights: str, inputs: str, outputs: Tensor, budget: Ten
 def nearest(check: str, weights: str, inputs: str, asked: Tensor, others: Tensor, budget: float) -> Certificate:
     """The certificate of a check on the norm of one image: the smallest ||f(x) - f(x')|| / ||f(x)|| over others x'.
 
-    Args:
-        check: the check's name.
-        weights: the scheme of the weights.
-        inputs: the image, and the others.
-        asked: the reference's logits for the image, ``[1, classes]`` float64.
-        others: its logits for the others, ``[N >= 1, classes]`` float64.
-        budget: the accepted relative error.
+    As ``elementwise``, but ``asked`` holds the logits of the one image, ``[1, classes]`` float64, ``others`` those of the
+    others, ``[N >= 1, classes]``, and ``budget`` is the relative error that the image may have.
     """
     return Certificate(check, weights, inputs, float((others - asked).norm(dim=1).min() / asked.norm()), budget)
 
