@@ -64,6 +64,7 @@ def test_the_menu_of_tiles_follows_the_layer_and_a_tile_moves_that_layer_alone(d
     tiles = tile_rows(VGG11, layer, "fp16", "h100_sxm", 10)
     assert list(found["its tile"].options.values()) == ["", *tiles["tile"]]
     assert tiles["time_us"].is_monotonic_increasing
+    assert not tiles.duplicated(["time_us", "bound", "waves"]).any()
     last = tiles.iloc[-1]
     module.show_prediction(VGG11, *START, layer=layer, tile=last["tile"])
     rows = layer_rows(VGG11, "fp16", "h100_sxm", 10)

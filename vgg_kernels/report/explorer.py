@@ -101,7 +101,7 @@ def prediction_explorer(network: Network, device: str, tier: str, batch: int) ->
     The menu of tiles holds the model's best for that layer, device, tier and batch, fastest first.
     """
     layer = widgets.Dropdown(options=[row.name for row in network.layers[1:]], description="layer")
-    tile = widgets.Dropdown(description="its tile", layout={"width": "34em"})
+    tile = widgets.Dropdown(options={"as chosen": AS_CHOSEN}, description="its tile", layout={"width": "34em"})
     whole = widgets.interactive(
         show_prediction, network=widgets.fixed(network), device=_device(device), tier=_tier(tier), batch=_batch(batch),
         layer=layer, tile=tile,

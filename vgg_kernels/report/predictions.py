@@ -48,6 +48,8 @@ def layer_rows(net: Network, tier: str, device: str, batch: int) -> pd.DataFrame
 def tile_rows(net: Network, layer: str, tier: str, device: str, batch: int, most: int = 15) -> pd.DataFrame:
     """The tiles that a layer could run with, as the model ranks them: the ``most`` fastest, not compiled here.
 
+    Of tiles that are the same to the model, as boxes of other sides often are, the first stands for all.
+
     Returns:
         tile, time_us (of all the layer's launches), bound and waves (of its main one), evidence.
     """
@@ -62,8 +64,8 @@ def tile_rows(net: Network, layer: str, tier: str, device: str, batch: int, most
             {"tile": str(tile), "time_us": sum(timing.time_us for timing in times), "bound": longest.bound,
              "waves": times[0].waves}
         )  # fmt: skip
-    ranked = pd.DataFrame(found).sort_values("time_us", kind="stable", ignore_index=True)
-    return ranked.head(most).assign(evidence="modelled")
+    ranked = pd.DataFrame(found).sort_values("time_us", kind="stable").drop_duplicates(["time_us", "bound", "waves"])
+    return ranked.head(most).reset_index(drop=True).assign(evidence="modelled")
 
 
 def with_tile(layers: pd.DataFrame, layer: str, tiles: pd.DataFrame, tile: str) -> pd.DataFrame:
