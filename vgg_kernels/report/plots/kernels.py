@@ -99,16 +99,16 @@ def l2(rows: pd.DataFrame) -> Figure:
     for i, tier in enumerate(tiers):
         mine = rows[rows["tier"] == tier].set_index("layer").loc[layers]
         place = np.arange(len(layers)) + (i - (len(tiers) - 1) / 2) * size
-        ax.bar(place, mine["asked"], 0.82 * size, **bar("derived", PALETTE[tier]))
-        ax.text(place[0], mine["asked"].iloc[0] + 1.5, tier, rotation=90, ha="center", va="bottom", fontsize="small")
+        ax.bar(place, mine["asked"], 0.82 * size, label=tier, **bar("derived", PALETTE[tier]))
     given = rows["given"].iloc[0]
     ax.axhline(given, color="black", linewidth=1.4)
     ax.text(1.01, given, f"L2 gives\n{given:g}", transform=ax.get_yaxis_transform(), va="center")
     ax.set_xlim(-0.7, len(layers) - 0.3)
-    ax.set_ylim(0, 1.25 * rows["asked"].max())
+    ax.set_ylim(0, 1.3 * rows["asked"].max())
     layer_ticks(ax, layers)
     ax.set_ylabel("bytes per clock and SM")
-    headline(ax, "What the tensor cores at their peak ask of L2", f"{subject(rows)}; bars by tier, in the order named")
+    ax.legend(loc="upper right", ncols=len(tiers), title="tiers, from left to right")
+    headline(ax, "What the tensor cores at their peak ask of L2", subject(rows))
     return fig
 
 
