@@ -6,7 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from vgg_kernels.__main__ import build
-from vgg_kernels.evidence import gate, mutants
+from vgg_kernels.evidence import gate
+from vgg_kernels.evidence.kill_matrix import GATES
+from vgg_kernels.evidence.mutants.base import Mutant
+from vgg_kernels.evidence.mutants.catalogue import MUTANTS
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import network
 
@@ -88,12 +91,12 @@ def test_mutants_counts_and_exits_with_zero_only_where_none_survives(tmp_path, m
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert [row["name"] for row in document["mutants"]] == ["Zeros", "OutputReused"]
-    assert document["killed"][mutants.GATES[-1]] == 2
+    assert document["killed"][GATES[-1]] == 2
 
-    class Harmless(mutants.Mutant):
+    class Harmless(Mutant):
         """is right, and so survives"""
 
-    monkeypatch.setitem(mutants.MUTANTS, "Harmless", Harmless)
+    monkeypatch.setitem(MUTANTS, "Harmless", Harmless)
     assert run("mutants", "--only", "Harmless").exit_code == 1
     assert isinstance(run("mutants", "--only", "Unicorn").exception, UnknownName)
 

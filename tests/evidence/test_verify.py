@@ -8,7 +8,9 @@ import torch
 
 from vgg_kernels.evidence.emulation import Emulation
 from vgg_kernels.evidence.exam import prepare
-from vgg_kernels.evidence.verify import Verdict, examine, poisoned_memory, verify
+from vgg_kernels.evidence.surroundings import poisoned_memory
+from vgg_kernels.evidence.verdict import Verdict
+from vgg_kernels.evidence.verify import examine, verify
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.precision import TIERS
 

@@ -19,7 +19,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Try every mutant before four gates; exit status 0 only where ours kills exactly the wrong ones."""
-    from ..evidence.mutants import GATES, MUTANTS, kill_matrix
+    from ..evidence.kill_matrix import GATES, kill_matrix
+    from ..evidence.mutants.catalogue import MUTANTS
     from ..workload.choice import choose
     from ..workload.network import network as find_network
 

@@ -24,7 +24,8 @@ from .session import Session
 from .timing import TIMERS
 from .torch_bench import TorchBench
 from .variants import Variant
-from .verify import Verdict, verify
+from .verdict import Verdict
+from .verify import verify
 
 Build = Callable[[Reference], Callable[[Tensor], Tensor]]
 GATED = "ours"  # the family whose variants the runner gates before it times them, and refuses if they fail

@@ -13,8 +13,9 @@ import torch
 
 from ..workload.network import Network, network
 from ..workload.precision import tier as find_tier
-from .kernelbench import FIRST_TOLERANCE, TOLERANCE, certify
-from .verify import Build, Progress, Verdict, verify
+from .kernelbench import FIRST_TOLERANCE, TOLERANCE, Build, certify
+from .verdict import Verdict
+from .verify import Progress, verify
 
 SMALL = ("vgg11", 32)  # an interpreted forward of it takes seconds
 

@@ -78,8 +78,8 @@ def normwise(check: str, weights: str, inputs: str, outputs: Tensor, budget: Ten
 def nearest(check: str, weights: str, inputs: str, asked: Tensor, others: Tensor, budget: float) -> Certificate:
     """The certificate of a check on the norm of one image: the smallest ||f(x) - f(x')|| / ||f(x)|| over others x'.
 
-    As ``elementwise``, but ``asked`` holds the logits of the one image, ``[1, classes]`` float64, ``others`` those of the
-    others, ``[N >= 1, classes]``, and ``budget`` is the relative error that the image may have.
+    As ``elementwise``, but ``asked`` holds the logits of the one image, ``[1, classes]`` float64, ``others`` those of
+    the others, ``[N >= 1, classes]``, and ``budget`` is the relative error that the image may have.
     """
     return Certificate(check, weights, inputs, float((others - asked).norm(dim=1).min() / asked.norm()), budget)
 

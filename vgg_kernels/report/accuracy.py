@@ -7,8 +7,8 @@ import json
 
 import pandas as pd
 
+from ..evidence.kill_matrix import GATES
 from ..evidence.ladder import EAGER
-from ..evidence.mutants import GATES
 from ..floor.roofline import floor_us
 from ..predict.timemodel import predict
 from ..workload.network import Network

@@ -1,0 +1,1 @@
+"""Wrong networks, each one line away from a right one."""

@@ -1,0 +1,78 @@
+"""Arithmetic that is not what it claims, and numbers beyond the range or no numbers at all."""
+
+# ruff: noqa: D102  (a mutant's class docstring is its intent; its one method is the base's)
+import torch
+
+from ...workload.network import Conv
+from ...workload.precision import TIERS
+from ..emulation import LOW_SHIFT, products, split
+from .base import Mutant
+
+
+class FP8CalledFP16(Mutant):
+    """computes in fp8 and calls it fp16"""
+
+    arithmetic = "fp8"
+
+
+class BF16CalledFP16(Mutant):
+    """computes in bf16 and calls it fp16"""
+
+    arithmetic = "bf16"
+
+
+class TF32CalledFP32(Mutant):
+    """computes in tf32 and calls it fp32"""
+
+    claims, arithmetic = "fp32", "tf32"
+
+
+class CrossProductMissing(Mutant):
+    """leaves one of fp16x3's three products out"""
+
+    claims = "fp16x3"
+
+    def multiply(self, layer, x, weight):
+        (high, low), (weight_high, _) = split(x), split(weight)
+        return products(layer, high, weight_high) + products(layer, low, weight_high) / LOW_SHIFT
+
+
+class FP16Accumulation(Mutant):
+    """accumulates in fp16, nine products at a time"""
+
+    def multiply(self, layer, x, weight):
+        total = None
+        x, depth = (x, 1) if isinstance(layer, Conv) else (x.flatten(1), 9)
+        for a, w in zip(x.split(depth, dim=1), weight.split(depth, dim=1), strict=True):
+            part = super().multiply(layer, a, w)
+            total = (part if total is None else total + part).half().float()
+        return total
+
+
+class Truncated(Mutant):
+    """truncates operands to 10 bits where fp16 rounds to nearest"""
+
+    def multiply(self, layer, x, weight):
+        cut = [(t.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32) for t in (x, weight)]
+        return products(layer, *cut)
+
+
+class OverflowSaturates(Mutant):
+    """saturates at fp16's largest number instead of overflowing"""
+
+    def multiply(self, layer, x, weight):
+        return super().multiply(layer, x.clamp(-TIERS["fp16"].largest, TIERS["fp16"].largest), weight)
+
+
+class NaNSwallowed(Mutant):
+    """turns NaN into zero, as a max with zero does"""
+
+    def run(self, x):
+        return super().run(torch.nan_to_num(x, nan=0.0))
+
+
+class NaNSpreads(Mutant):
+    """lets one image's NaN into all"""
+
+    def run(self, x):
+        return super().run(x + 0 * x.sum())
