@@ -5,7 +5,9 @@ import pytest
 
 from vgg_kernels.floor.public import public_floor_us
 from vgg_kernels.report import page
-from vgg_kernels.report.readme import BEGIN, END, markdown, render, table
+from vgg_kernels.report.accuracy import matrix_rows, matrix_table
+from vgg_kernels.report.accuracy import recorded as document
+from vgg_kernels.report.readme import answer, markdown, render, table
 from vgg_kernels.report.study import root
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
@@ -44,15 +46,31 @@ def test_the_public_record_stands_in_the_tier_of_its_arithmetic(recorded):
     assert column["fp32"] == "–"
 
 
+ANSWER, TABLE = (f"<!-- {name}:begin -->\nold | 9.99\n<!-- {name}:end -->" for name in ("answer", "table"))
+
+
 def test_only_what_stands_between_the_markers_changes(recorded):
-    once = render(f"before\n{BEGIN}\nold | 9.99\n{END}\nafter\n", recorded)
-    assert once.startswith("before\n")
-    assert once.endswith("after\n")
+    once = render(f"before\n{ANSWER}\nbetween\n{TABLE}\nafter\n", recorded)
+    assert once.startswith("before\n<!-- answer:begin -->\n- **")
+    assert "-->\nbetween\n<!--" in once
+    assert once.endswith("-->\nafter\n")
     assert "9.99" not in once
     assert render(once, recorded) == once
 
 
-@pytest.mark.parametrize("text", ["no block", f"{BEGIN}{END}{BEGIN}{END}"])
+def test_the_answer_says_what_the_table_says(recorded):
+    frame, lines = table(recorded).set_index("tier"), answer(recorded).splitlines()
+    floors, ours = (frame.filter(like=word).iloc[:, 0] for word in ("derived", "modelled"))
+    for line, values, word in (
+        (lines[0], (floors["tf32"], floors["fp16"]), "derived"),
+        (lines[1], (frame.filter(like="reported").loc["tf32"].iloc[0].split()[0],), "reported"),
+        (lines[2], (ours["tf32"], ours["fp16"], ours["fp16x3"]), "modelled"),
+    ):
+        assert tuple(re.findall(r"\*\*([\d.]+) ms\*\*", line)) == values
+        assert word in line
+
+
+@pytest.mark.parametrize("text", ["no block", ANSWER, TABLE, f"{ANSWER}{TABLE}{TABLE}"])
 def test_a_readme_without_its_block_is_refused(recorded, text):
     with pytest.raises(ValueError, match="accepted: exactly one"):
         render(text, recorded)
@@ -69,6 +87,12 @@ def test_the_prose_of_the_readme_states_computed_figures(recorded):
     public = public_floor_us(network("vgg19"), "h100_sxm", 10)
     assert f"{public:.2f} µs beside a record of {record:.2f} ms" in prose
     assert f"{floors['tf32']} ms in tf32 and {floors['fp16']} ms in fp16" in prose
+    counts = matrix_table(matrix_rows(document("kill_matrix"))).set_index("gate")
+    public, ours = counts.loc["KernelBench 1e-4"], counts.loc["ours, Kaiming"]
+    assert (
+        f"Of {public['mutants']} wrong networks the public check accepts {public['accepted']}, and ours none" in prose
+    )
+    assert ours["accepted"] == 0
     errors = table(recorded).set_index("tier").filter(like="error").iloc[:, 0].astype(float)
     assert float(floors["fp16"]) <= 1.02 * float(floors["tf32"]) / 2
     assert errors["fp16"] < 1.25 * errors["tf32"]

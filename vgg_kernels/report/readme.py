@@ -1,6 +1,7 @@
-"""The README's table, computed: one row a tier, each column with its evidence word."""
+"""What the README states in numbers, computed: the answer in three lines, and a table with one row a tier."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,6 @@ from ..workload.precision import TIERS
 from .accuracy import error_rows, ladder_table, recorded
 from .page import BATCH, SUBJECT, VGG19, Page
 
-BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 NONE = "–"
 
 
@@ -55,24 +55,48 @@ def _cell(standing: Standing) -> str:
     return f"{standing.record.times.mean_ms:.3g} {standing.record.variant}"
 
 
+def answer(page: Page) -> str:
+    """The answer as a list: what cannot be beaten, what is published, what our kernels should take; milliseconds."""
+    title = devices()[SUBJECT].title
+    bounds = {tier: list(_bounds(tier).values()) for tier in ("fp16x3", "tf32", "fp16")}
+    (floor_tf32, ours_tf32), (floor_fp16, ours_fp16) = bounds["tf32"], bounds["fp16"]
+    first = page.standing(page.headline.standing).record
+    return "\n".join(
+        [
+            f"- **{floor_tf32} ms** in tf32 and **{floor_fp16} ms** in fp16 cannot be beaten by direct convolution on "
+            f"an {title} (derived);",
+            f"- **{first.times.mean_ms:.3g} ms** is the fastest published time that stands ({first.origin.evidence}: "
+            f"KernelBench, {first.variant}, {first.cohort.tier});",
+            f"- **{ours_tf32} ms** in tf32, **{ours_fp16} ms** in fp16 at tf32's error, **{bounds['fp16x3'][1]} ms** "
+            "in fp16x3 at fp32's error are what our kernels should take (modelled).",
+        ]
+    )
+
+
 def markdown(frame: pd.DataFrame) -> str:
     """A frame of text as a Markdown table, its first column to the left."""
     lines = [frame.columns, [":--", *["--:"] * (frame.shape[1] - 1)], *frame.itertuples(index=False)]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
+BLOCKS: dict[str, Callable[[Page], str]] = {"answer": answer, "table": lambda page: markdown(table(page))}
+
+
 def render(text: str, page: Page) -> str:
-    """``text`` with what stands between its two markers replaced by the table.
+    """``text`` with what stands between each pair of markers, as <!-- table:begin -->, replaced by its block.
 
     Raises:
-        ValueError: the markers are not there exactly once.
+        ValueError: a pair of markers is not there exactly once.
     """
-    found = re.findall(f"{BEGIN}.*?{END}", text, flags=re.DOTALL)
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} blocks between {BEGIN} and {END}; accepted: exactly one")
-    return text.replace(found[0], f"{BEGIN}\n{markdown(table(page))}\n{END}")
+    for name, write in BLOCKS.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        found = re.findall(f"{begin}.*?{end}", text, flags=re.DOTALL)
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} blocks between {begin} and {end}; accepted: exactly one")
+        text = text.replace(found[0], f"{begin}\n{write(page)}\n{end}")
+    return text
 
 
 def update(path: Path, page: Page) -> None:
-    """Rewrite the table of the README at ``path``."""
+    """Rewrite the blocks of the README at ``path``."""
     path.write_text(render(path.read_text(encoding="utf-8"), page), encoding="utf-8")
