@@ -10,8 +10,9 @@ import tomllib
 import pytest
 
 from vgg_kernels.cli import measure
-from vgg_kernels.evidence import provenance, supervisor, torch_bench
+from vgg_kernels.evidence import provenance, session, supervisor, torch_bench, variants
 from vgg_kernels.evidence.ledger import read_runs
+from vgg_kernels.evidence.measure import OutputLost
 from vgg_kernels.evidence.schedule import PARTS
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import network
@@ -77,6 +78,34 @@ def test_a_folder_that_cannot_be_written_says_so_and_fails(small, tmp_path, caps
     (tmp_path / "file").write_text("")
     assert work(tmp_path / "file" / "runs") == 1
     assert "file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kept", "code"), [(0, 1), (15, 0)])
+def test_a_folder_that_fills_up_fails_only_where_nothing_was_kept(small, tmp_path, monkeypatch, capsys, kept, code):
+    def full(*_):
+        lost = OutputLost("the run's folder cannot be written: No space left on device")
+        lost.kept = kept
+        raise lost
+
+    monkeypatch.setattr(session, "run", full)
+    assert work(tmp_path) == code
+    assert f"No space left on device; {kept} samples stay" in capsys.readouterr().err
+
+
+def test_a_reason_with_brackets_is_printed_as_it_is(small, tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise RuntimeError("shape [/10, 3] of [bold]x[/bold] in [/usr/lib]")
+
+    monkeypatch.setattr(variants, "build", fail)
+    work(tmp_path, only=("eager", "time"))
+    shown = capsys.readouterr().err
+    assert shown.count("shape [/10, 3] of [bold]x[/bold] in [/usr/lib]") == 2  # as it happens, and at the end
+
+
+def test_steps_that_were_not_reached_are_named_in_one_sentence(small, tmp_path, capsys):
+    work(tmp_path, budget=0.01)
+    shown = capsys.readouterr().err
+    assert "not begun, 4 steps, which a larger --budget may reach: time/eager/1, repeat/eager/1" in shown
 
 
 def test_a_gpu_that_does_not_answer_is_said_not_shown_as_a_traceback(monkeypatch, tmp_path, capsys):

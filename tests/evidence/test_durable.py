@@ -12,6 +12,7 @@ def test_a_whole_file_is_written_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="power cut"):
         write_whole(path, "second\n")
     assert path.read_text() == "first\n"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_opening_cuts_off_a_half_written_line_and_keeps_the_others(tmp_path):

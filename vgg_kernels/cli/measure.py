@@ -103,10 +103,10 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
         sys.stdout.flush()
         os._exit(STUCK)  # not by way of clean-up, which waits for a device that no longer answers
     except OutputLost as error:
-        _say(f"{error}; what was written before stays in {folder}: {error.kept} samples")
+        _say(f"{error}; {error.kept} samples stay in {folder}, and with room the same command goes on with that run")
         return 0 if error.kept else 1
     except OSError as error:
-        _say(f"{error}: no run can be begun in {folder}")
+        _say(f"no run can be begun in {folder}: {error.strerror or error}")
         return 1
     document = _document(bench, found)
     print_json(document) if json else _print(document)

@@ -12,12 +12,20 @@ LINE_DIGITS = 4  # of each line's hash: enough to name the line, while the whole
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file in one piece: readers see the old one or the new one, even after a power cut."""
+    """Write a file in one piece: readers see the old one or the new one, even after a power cut.
+
+    Raises:
+        OSError: where the disk is full or gone; the old file stays, and no part of the new one.
+    """
     draft = path.with_name(path.name + ".part")
-    with draft.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
     draft.replace(path)
     _sync_folder(path.parent)
 
