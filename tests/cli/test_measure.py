@@ -12,8 +12,8 @@ import pytest
 from vgg_kernels.cli import measure
 from vgg_kernels.evidence import provenance, session, supervisor, torch_bench, variants
 from vgg_kernels.evidence.ledger import read_runs
-from vgg_kernels.evidence.measure import OutputLost
 from vgg_kernels.evidence.schedule import PARTS
+from vgg_kernels.evidence.writing import OutputLost
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import network
 

@@ -9,9 +9,10 @@ import torch
 from vgg_kernels.evidence.bench import GATE_BATCH
 from vgg_kernels.evidence.history import History
 from vgg_kernels.evidence.ledger import COLUMNS
-from vgg_kernels.evidence.measure import ATTEMPTS, DeviceLost, OutputLost, measure
+from vgg_kernels.evidence.measure import ATTEMPTS, DeviceLost, measure
 from vgg_kernels.evidence.schedule import Budget, steps
 from vgg_kernels.evidence.variants import select
+from vgg_kernels.evidence.writing import OutputLost
 
 
 @pytest.fixture

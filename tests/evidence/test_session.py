@@ -12,9 +12,10 @@ import pytest
 
 from vgg_kernels.evidence import session
 from vgg_kernels.evidence.ledger import RunWriter, read_runs
-from vgg_kernels.evidence.measure import DeviceLost, OutputLost
+from vgg_kernels.evidence.measure import DeviceLost
 from vgg_kernels.evidence.schedule import steps
 from vgg_kernels.evidence.variants import select
+from vgg_kernels.evidence.writing import OutputLost
 
 SAMPLE = ["variant", "batch", "layer", "timer", "cache", "sample"]
 

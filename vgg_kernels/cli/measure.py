@@ -28,7 +28,7 @@ def command(
     json: Json = False,
     until: Annotated[float | None, typer.Option(hidden=True, help=UNTIL)] = None,
 ) -> None:
-    """Measure this machine: verify every tier, then time, most important first; evidence: measured.
+    """Measure this machine, most important first, each of our tiers verified before it is timed; evidence: measured.
 
     Every row is on the disk as soon as it exists. Interrupted, even by kill -9, the same command goes on with the run.
     Exit status 0 where anything was measured.
@@ -84,9 +84,10 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
 
     die_with_parent()
     from ..evidence import schedule, session
-    from ..evidence.measure import DeviceLost, OutputLost
+    from ..evidence.measure import DeviceLost
     from ..evidence.torch_bench import TorchBench
     from ..evidence.watchdog import STUCK
+    from ..evidence.writing import OutputLost
     from .steps import Steps
 
     try:

@@ -4,22 +4,20 @@ What a run has done is in its own notes, so a killed run is taken up where it st
 began and how they ended, and a timer whose rows are there is not run again.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from statistics import median
-from typing import Any, Protocol
-
-import pandas as pd
+from typing import Any
 
 from . import variants
-from .bench import GATE_BATCH, Bench, Timing
-from .explain import explain, jsonable
+from .bench import Bench
+from .explain import explain
 from .history import History
+from .parts import Parts
 from .schedule import Budget, Step
-from .timing import disagreement
 from .watchdog import Watchdog
+from .writing import OutputLost, SafeWriter, Writer
 
 ATTEMPTS = 2  # a step in which the process died twice is not begun again
 LIMIT_TIMES, LIMIT_S = 5.0, 90.0  # a step's limit: so many times its estimate, and at least so many seconds
@@ -27,29 +25,6 @@ RECOVERY_S = 30.0  # for letting go of a step and asking the device whether it s
 OVERRUN_S = 30.0  # what a step that was begun inside the budget may take beyond it
 FINAL = ("done", "failed", "refused")
 RUNS_OURS = ("time", "repeat", "layers", "profile")  # parts for which a tier of ours must have passed the gate
-
-
-class Writer(Protocol):
-    """The part of ``ledger.RunWriter`` that the runner uses."""
-
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Append sample rows, durably."""
-
-    def note(self, kind: str, payload: object) -> None:
-        """Append one finding, durably."""
-
-    def samples(self) -> pd.DataFrame:
-        """What the run holds so far."""
-
-
-class OutputLost(RuntimeError):
-    """The run's folder can no longer be written; what it holds stays.
-
-    Attributes:
-        kept: samples that it holds.
-    """
-
-    kept = 0
 
 
 class DeviceLost(RuntimeError):
@@ -73,34 +48,6 @@ class Outcome:
     rows: int = 0
     complete: bool = True
     interrupted: bool = False
-
-
-@contextmanager
-def writing() -> Iterator[None]:
-    """Tell the one failure that ends a run, that its folder cannot be written, from a variant's own.
-
-    Raises:
-        OutputLost: for an ``OSError`` within.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise OutputLost(f"the run's folder cannot be written: {error.strerror or error}") from error
-
-
-class _Safe:
-    """The writer, ``writing``."""
-
-    def __init__(self, writer: Writer):
-        self._writer = writer
-
-    def append(self, rows: list[dict[str, Any]]) -> None:
-        with writing():
-            self._writer.append(rows)
-
-    def note(self, kind: str, payload: object) -> None:
-        with writing():
-            self._writer.note(kind, payload)
 
 
 def measure(
@@ -130,21 +77,27 @@ def measure(
         OutputLost: the folder is full or gone. What was written stays.
         DeviceLost: after a failure that no process survives; the failure is written down.
     """
-    return _Run(bench, _Safe(writer), budget, history or History(), tell, watchdog).through(steps)
+    return _Run(bench, SafeWriter(writer), list(steps), budget, history or History(), tell, watchdog).through()
 
 
 class _Run:
     def __init__(
-        self, bench: Bench, writer: _Safe, budget: Budget, history: History, tell: Callable, watchdog: Callable
+        self,
+        bench: Bench,
+        writer: SafeWriter,
+        steps: list[Step],
+        budget: Budget,
+        history: History,
+        tell: Callable,
+        watchdog: Callable,
     ):
         self.bench, self.writer, self.budget, self.history = bench, writer, budget, history
         self.tell, self.watchdog = tell, watchdog
+        self.left = deque(steps)
+        self.parts = Parts(bench, writer, history, steps)
         self.outcome = Outcome()
 
-    def through(self, steps: Iterable[Step]) -> Outcome:
-        self.left = deque(steps)
-        self.ours = [s.who for s in self.left if s.part == "verify"]
-        self.first_to_compile = next((s for s in self.left if s.part == "compile"), None)
+    def through(self) -> Outcome:
         self._postpone_doubtful()
         while self.left:
             step = self.left.popleft()
@@ -161,15 +114,20 @@ class _Run:
                 self._skip(step, reason)
             elif not self._attempt(step):
                 break
+            elif step.part == "compile":
+                self._postpone_doubtful()
+        self.outcome.rows = self.parts.rows
         return self.outcome
 
     def _postpone_doubtful(self) -> None:
         """A tier of ours that hangs or crashes costs a process and minutes: everything else comes first."""
-        doubtful = [v for v in self.ours if v.tier in self.history.doubtful]
+        doubtful = [v for v in self.parts.ours if v.tier in self.history.doubtful]
         self.left = deque(sorted(self.left, key=lambda step: step.variant in doubtful))
 
     def _refusal(self, step: Step) -> str | None:
-        variant = self.ours[0] if step.part == "compile" and self.ours else step.variant
+        variant = step.variant
+        if step.part == "compile" and self.parts.ours:
+            variant = self.parts.ours[0]  # what refuses one tier, refuses to compile any
         if variant is None:
             return None
         if step.part in RUNS_OURS and self.history.gates.get(variant.name) is False:
@@ -190,7 +148,7 @@ class _Run:
         dog = self.watchdog(limit, lambda: self._fail(step, "failed", overtime))
         try:
             with dog:
-                reason = self._do(step)
+                reason = self.parts.do(step)
         except KeyboardInterrupt:
             if dog.expired:
                 self._fail(step, "failed", overtime)
@@ -227,83 +185,6 @@ class _Run:
         if not alive:
             raise DeviceLost(f"{self.bench.name} no longer answers after {step.name}")
         return True
-
-    def _do(self, step: Step) -> str | None:
-        """The step itself; a sentence where it came to an end but its result does not count."""
-        return getattr(self, f"_{step.part}")(step)
-
-    def _compile(self, step: Step) -> None:
-        batches = [step.batch] + ([GATE_BATCH] if step is self.first_to_compile and step.batch != GATE_BATCH else [])
-        rows = self.bench.compile([v.tier for v in self.ours], batches)
-        self.writer.note("compile", jsonable({"rows": rows}))
-        self.history.doubt(rows)
-        self._postpone_doubtful()
-
-    def _verify(self, step: Step) -> str | None:
-        found = self.bench.verify(step.who.tier)
-        self.writer.note("gate", jsonable({"variant": step.who.name, "tier": step.who.tier, **found}))
-        self.history.gates[step.who.name] = found["passed"]
-        return None if found["passed"] else "the gate found it wrong; its verdict is in the notes"
-
-    def _time(self, step: Step) -> str | None:
-        key = (step.who.name, step.batch, "network")
-        medians: dict[tuple[str, str], list[float]] = defaultdict(list)
-        wrong: list[str] = []
-        for timing in self.bench.time(step.who, step.batch, lambda *timer: (*key, *timer) in self.history.medians):
-            faults = list(self._keep(step, timing))
-            wrong += faults
-            if not faults:
-                medians[timing.timer, timing.cache] = timing.times_ms
-                self.history.medians[*key, timing.timer, timing.cache] = median(timing.times_ms)
-        rows = disagreement(medians)
-        if rows:
-            self.writer.note("timers", {"variant": step.who.name, "batch": step.batch, "rows": rows})
-        return "; ".join(wrong) or None
-
-    def _repeat(self, step: Step) -> str | None:
-        """The first timer once more, built anew; what it differs by is kept beside the samples, not among them."""
-        again = next(iter(self.bench.time(step.who, step.batch, lambda *_: False)))
-        first = self.history.medians.get((step.who.name, step.batch, "network", again.timer, again.cache))
-        if first is None:
-            return "it was not timed before, so there is nothing to repeat"
-        if again.error or not again.check.passed:
-            return again.error or f"timed but wrong: {again.check}"
-        second = median(again.times_ms)
-        about = {"variant": step.who.name, "batch": step.batch, "timer": again.timer, "cache": again.cache}
-        self.writer.note("repeat", jsonable({**about, "first_ms": first, "second_ms": second, "ratio": second / first}))
-        return None
-
-    def _layers(self, step: Step) -> str | None:
-        def done(layer: str, timer: str, cache: str) -> bool:
-            return (step.who.name, step.batch, layer, timer, cache) in self.history.medians
-
-        found = self.bench.layers(step.who, step.batch, done)
-        return "; ".join(sentence for timing in found for sentence in self._keep(step, timing)) or None
-
-    def _profile(self, step: Step) -> None:
-        rows = self.bench.profile(step.who, step.batch)
-        about = {"variant": step.who.name, "tier": step.who.tier, "batch": step.batch}
-        self.writer.note("profile", jsonable({**about, "network": self.bench.network.name, "rows": rows}))
-
-    def _ceilings(self, step: Step) -> None:
-        rows, failures = self.bench.ceilings()
-        self.writer.note("ceilings", jsonable({"device_name": self.bench.name, "rows": rows, "failures": failures}))
-
-    def _keep(self, step: Step, timing: Timing) -> Iterator[str]:
-        """Write one timer's samples; or, where it failed or its outputs were wrong, why they are not there."""
-        about = {"variant": step.who.name, "batch": step.batch, "layer": timing.layer}
-        about |= {"timer": timing.timer, "cache": timing.cache}
-        if timing.error:
-            yield f"{timing.layer}, {timing.timer} {timing.cache}: {timing.error}"
-            return
-        if not timing.check.passed:
-            yield f"{timing.layer}, {timing.timer} {timing.cache}: timed but wrong, not recorded: {timing.check}"
-            return
-        columns = {**step.who.columns, "network": self.bench.network.name, **about}
-        rows = [{**columns, "sample": i, "time_ms": value} for i, value in enumerate(timing.times_ms)]
-        self.writer.append(rows)
-        self.outcome.rows += len(rows)
-        self.writer.note("conditions", jsonable({**about, "checked": str(timing.check), **timing.telemetry}))
 
     def _fail(self, step: Step, state: str, reason: str) -> None:
         if step.variant is not None:

@@ -11,11 +11,12 @@ import pandas as pd
 from .bench import Bench
 from .history import History
 from .ledger import NOTES, PROVENANCE, SEAL, RunWriter
-from .measure import Outcome, OutputLost, measure, writing
+from .measure import Outcome, measure
 from .provenance import identity, load_average
 from .schedule import GATE_SHARE, GPU_ESTIMATES, Budget, Step
 from .summary import condense
 from .watchdog import Watchdog
+from .writing import OutputLost, writing
 
 
 @dataclass(frozen=True)
