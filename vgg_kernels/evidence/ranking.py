@@ -15,7 +15,8 @@ from ..floor.roofline import impossible
 from ..workload.choice import UnknownName
 from ..workload.identity import IDENTITY, KERNELBENCH
 from ..workload.network import network
-from .records import Cohort, Facts, Record, newest
+from .facts import Cohort, Facts, Record
+from .records import newest
 from .trust import Trust, trust
 
 BASELINE = "eager"

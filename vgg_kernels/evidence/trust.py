@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from ..workload.identity import IDENTITY, KERNELBENCH
-from .records import Facts, Record
+from .facts import Facts, Record
 from .statistics import overlap
 
 Level = Literal["reported", "reproducible", "measured here", "replicated"]
