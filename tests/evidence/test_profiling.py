@@ -1,9 +1,11 @@
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from vgg_kernels.evidence.profiling import _is_kernel, profile, purpose, tidy
+from vgg_kernels.evidence import provenance
+from vgg_kernels.evidence.profiling import OTHER, _is_kernel, profile, purpose, tidy
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,13 @@ from vgg_kernels.evidence.profiling import _is_kernel, profile, purpose, tidy
 )
 def test_a_kernels_purpose_is_read_off_its_name(kernel, what):
     assert purpose(kernel) == what
+
+
+def test_each_kernel_of_ours_has_a_purpose():
+    sources = (provenance.PACKAGE / "kernels").glob("*.py")
+    names = {name for path in sources for name in re.findall(r"^def (\w+_kernel)\(", path.read_text(), re.MULTILINE)}
+    assert len(names) >= 4
+    assert [name for name in names if purpose(name) == OTHER] == []
 
 
 def test_rows_are_of_one_forward_and_shares_add_up():

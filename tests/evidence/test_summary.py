@@ -50,7 +50,7 @@ def test_a_throttled_timer_is_named():
         {"kind": "conditions", "payload": note | {"throttled": []}},
         {"kind": "step", "payload": {}},
     ]
-    assert throttled(notes) == ["eager at batch 10, network, graph warm: power cap"]
+    assert throttled(notes) == ["eager at batch 10: power cap, in 1 of 2 timers (layers' included)"]
 
 
 @pytest.mark.parametrize("kind", ["gate", "failure"])

@@ -8,7 +8,7 @@ PURPOSES = (  # first match wins; matched in lower case against the kernel's nam
     ("layout", ("nchwtonhwc", "nhwctonchw", "transpose", "reorder", "permute", "aten::contiguous")),
     ("pooling", ("pool",)),
     ("pointwise", ("triton_poi", "triton_per", "triton_red", "cpp_fused")),  # what inductor generates, pools aside
-    ("convolution", ("conv", "implicit", "winograd", "fprop", "stem")),
+    ("convolution", ("conv", "implicit", "winograd", "fprop", "stem", "row_pairs")),
     ("matrix product", ("gemm", "gemv", "addmm", "matmul", "mm_", "linear", "cublas", "splitk", "cutlass", "::mm")),
     ("pointwise", ("relu", "clamp", "elementwise", "add", "bias", "activation", "reduce")),
     ("copy", ("memcpy", "memset", "copy", "clone")),

@@ -1,5 +1,6 @@
 """A run's samples as one table: medians side by side, and ratios within the run alone."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,9 +34,16 @@ def condense(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def throttled(notes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """One sentence for each timer during which the card lowered its clock."""
+    """One sentence for each variant and batch, and each reason for which the card lowered its clock meanwhile."""
+    timers: Counter[tuple[str, int]] = Counter()
+    lowered: Counter[tuple[str, int, str]] = Counter()
+    for note in notes:
+        if note["kind"] == "conditions":
+            found = note["payload"]
+            key = found["variant"], found["batch"]
+            timers[key] += 1
+            lowered.update((*key, reason) for reason in found.get("throttled", []))
     return [
-        f"{p['variant']} at batch {p['batch']}, {p['layer']}, {p['timer']} {p['cache']}: {', '.join(p['throttled'])}"
-        for p in (note["payload"] for note in notes if note["kind"] == "conditions")
-        if p.get("throttled")
+        f"{variant} at batch {batch}: {reason}, in {count} of {timers[variant, batch]} timers (layers' included)"
+        for (variant, batch, reason), count in lowered.items()
     ]
