@@ -68,9 +68,9 @@ def _print(document: dict) -> None:
     public = document["public_floor"]
     ratio = f"; the public record is {public['record_ratio']:.2f} times it" if public["record_ratio"] else ""
     print_table(
-        f"Floor, us: {document['network']}, batch {document['batch']}, {find_device(document['device']).title}",
+        f"Floor, µs: {document['network']}, batch {document['batch']}, {find_device(document['device']).title}",
         ["layer", *tiers],
         rows,
         f"derived; {document['algorithm']} convolution, {document['fusion']} activations, {document['rates']} rates; "
-        f"a = arithmetic binds, h = HBM\nthe public floor: {public['us']:.2f} us (reading the input){ratio}",
+        f"a = arithmetic binds, h = HBM\nthe public floor: {public['us']:.2f} µs (reading the input){ratio}",
     )

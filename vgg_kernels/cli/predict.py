@@ -69,9 +69,10 @@ def _print(document: dict, title: str) -> None:
     total, floor = document["total_us"], document["floor_us"]
     rows.append(["network", "", f"{total:.1f}", f"{floor:.1f}", f"{floor / total:.0%}", "", "", ""])
     print_table(
-        f"Predicted, us: {document['network']}, {document['tier']}, batch {document['batch']}, {title}",
+        f"Predicted, µs: {document['network']}, {document['tier']}, batch {document['batch']}, {title}",
         ["layer", "tile", "time", "floor", "of floor", "bound", "waves", "one change would buy"],
         rows,
         f"modelled (version {document['model_version']}), not measured; floor: data-sheet rates, direct convolution\n"
-        + "; ".join(f"{change}: -{saved:.0f} us" for change, saved in document["savings_us"].items()),
+        + "; ".join(f"{change}: -{saved:.0f} µs" for change, saved in document["savings_us"].items()),
+        spare=("one change would buy", "waves", "of floor"),
     )

@@ -33,7 +33,7 @@ def command(
     if json:
         print_json({"device": device, "batch": batch, "evidence": "modelled", "stored": store, "tiles": rows})
         return
-    columns = ("shape", "tier", "tile", "us", "bound", "CTAs", "waves", "L2 B/clk", "dropped", "runner-up", "us")
+    columns = ("shape", "tier", "tile", "µs", "bound", "CTAs", "waves", "L2 B/clk", "dropped", "runner-up", "its µs")
     print_table(
         f"Tiles for {device}, batch {batch} (times are modelled)",
         columns,
@@ -45,4 +45,5 @@ def command(
             )
             for row in rows
         ],
+        spare=("runner-up", "its µs", "dropped", "waves", "CTAs", "L2 B/clk", "bound"),
     )  # fmt: skip
