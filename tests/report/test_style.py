@@ -103,12 +103,12 @@ def test_a_figure_without_name_data_or_description_is_refused(tmp_path, name, fr
     assert not list(tmp_path.iterdir())
 
 
-def test_every_tier_and_device_has_its_colour_and_every_device_its_marker():
-    assert set(TIERS) | set(devices()) <= set(PALETTE)
+def test_every_tier_has_its_colour_and_shape_and_every_device_its_marker():
+    assert set(TIERS) == set(PALETTE)
     assert set(devices()) <= set(MARKERS)
     assert len({PALETTE[tier] for tier in TIERS}) == len(TIERS)
     assert len({SHAPES[tier] for tier in TIERS}) == len(TIERS)
-    assert len({PALETTE[device] for device in devices()}) == len(devices())
+    assert len({MARKERS[device] for device in devices()}) == len(devices())
 
 
 def test_the_subject_is_what_all_rows_share():

@@ -1,7 +1,7 @@
 """The look of every figure, and the one way to store it: an SVG and the CSV of what it draws, side by side.
 
-Colour tells the tier (where a figure has one tier: the device), the marker's shape tells the device, and the
-filling tells the evidence:
+Colour tells the tier, the marker's shape tells the device (the tier, where all are of one device), and the filling
+tells the evidence:
 
 =========  =======================  =======================
 evidence   ``point`` (``ax.plot``)  ``bar`` (``ax.bar(h)``)
@@ -48,11 +48,6 @@ PALETTE: Mapping[str, str] = MappingProxyType(
         "fp16": "#E69F00",
         "bf16": "#CC79A7",
         "fp8": "#009E73",
-        "h100_sxm": "#0072B2",
-        "h100_pcie": "#56B4E9",
-        "h200": "#D55E00",
-        "b200": "#009E73",
-        "cpu": "#555555",
     }
 )
 SHAPES: Mapping[str, str] = MappingProxyType(  # tells tiers apart where all points are of one device
