@@ -15,10 +15,12 @@ import pytest
 from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as expect
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from vgg_kernels.floor.roofline import floor_us
 from vgg_kernels.report.notebooks import notebooks, tidy
 from vgg_kernels.report.study import root
+from vgg_kernels.workload.network import network
 
 pytestmark = pytest.mark.browser
 PATIENCE_S = 180
@@ -77,6 +79,14 @@ def menu(browser, name, entry):
         wait.until(lambda driver, found=found: found(driver).click() or True)
 
 
+def run_all(browser, address):
+    """Open a notebook and choose Run All, once its kernel is there."""
+    browser.get(address)
+    ready = (By.XPATH, "//*[@id='jp-main-statusbar']//*[contains(text(), '(ipykernel) | Idle')]")
+    WebDriverWait(browser, PATIENCE_S).until(expect.presence_of_element_located(ready))
+    menu(browser, "Run", "Run All Cells")
+
+
 @pytest.mark.parametrize("browser", ["desktop"], indirect=True)
 def test_run_all_reaches_the_end_without_an_error(lab, browser, shots):  # in this order: the browser closes first
     folder, address = lab
@@ -88,10 +98,7 @@ def test_run_all_reaches_the_end_without_an_error(lab, browser, shots):  # in th
             cell.outputs, cell.execution_count = [], None
     nbformat.write(blank, path)
 
-    browser.get(address(path.name))
-    ready = (By.XPATH, "//*[@id='jp-main-statusbar']//*[contains(text(), '(ipykernel) | Idle')]")
-    WebDriverWait(browser, PATIENCE_S).until(expect.presence_of_element_located(ready))
-    menu(browser, "Run", "Run All Cells")
+    run_all(browser, address(path.name))
 
     last = max(cell.execution_count or 0 for cell in stored.cells if cell.cell_type == "code")
 
@@ -108,3 +115,19 @@ def test_run_all_reaches_the_end_without_an_error(lab, browser, shots):  # in th
         assert [output.output_type for output in got.get("outputs", [])] == [
             output.output_type for output in want.get("outputs", [])
         ]
+
+
+@pytest.mark.parametrize("browser", ["desktop"], indirect=True)
+def test_another_card_chosen_from_the_menu_moves_the_floor(lab, browser, shots):
+    folder, address = lab
+    wait = WebDriverWait(browser, PATIENCE_S)
+
+    def told(device):
+        floor = floor_us(network("vgg19"), "fp16", device, 10)
+        return By.XPATH, f"//pre[starts-with(., 'floor {floor:.0f} µs (derived)')]"
+
+    run_all(browser, address(notebooks(folder, "03")[0].name))
+    wait.until(expect.presence_of_element_located(told("h100_sxm")))
+    Select(browser.find_element(By.CSS_SELECTOR, ".widget-dropdown select")).select_by_visible_text("B200")
+    wait.until(expect.presence_of_element_located(told("b200")))
+    browser.save_screenshot(str(shots / "menu.png"))
