@@ -1,7 +1,7 @@
 """A device and a clock that do not exist, for the tests of what is done around a measurement. Nothing here is measured.
 
 ``FakeBench`` takes as many fake seconds as it is told and returns made-up times; ``FakeMachine`` is a device whose
-events read the same fake clock.
+events read the same fake clock. The last fixtures are for what the gate says of wrong candidates.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,10 @@ import pytest
 import torch
 
 from vgg_kernels.evidence.bench import Timing
+from vgg_kernels.evidence.emulation import Emulation
+from vgg_kernels.evidence.exam import prepare
 from vgg_kernels.evidence.subject import Check
+from vgg_kernels.evidence.verify import examine
 from vgg_kernels.workload.network import network
 
 GOOD = Check(kept=8, worst=1e-3, bound=4e-3, mistaken=0)
@@ -252,3 +255,27 @@ def fakes(fake):
     FakeBench.made_up = staticmethod(fake.provenance)
     names = (FakeBench, FakeClock, FakeMachine, FakeSubject, FakeWriter, NoWatchdog)
     return SimpleNamespace(**{n.__name__: n for n in names}, GOOD=GOOD, WRONG=WRONG)
+
+
+@pytest.fixture(scope="session")
+def exam(tiny_network):
+    """A prepared exam, for candidates that claim fp16."""
+    return prepare(tiny_network, "fp16", "quick", seed=11)
+
+
+@pytest.fixture
+def refused(exam):
+    """What the exam finds wrong with a build that must not pass."""
+
+    def found(build):
+        verdict = examine(build, exam)
+        assert not verdict.passed
+        return verdict.failures
+
+    return found
+
+
+@pytest.fixture
+def behind():
+    """A build whose candidate is a right network behind ``change(model, x)``; it has no trace."""
+    return lambda change: lambda reference: (lambda model: lambda x: change(model, x))(Emulation(reference, "fp16"))

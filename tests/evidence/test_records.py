@@ -66,6 +66,13 @@ def test_an_unknown_dtype_has_no_tier():
         tier_of("float64", False, False)
 
 
+def test_a_revision_that_was_stated_is_said_to_be(tmp_path, fake):
+    fake.run(tmp_path / "h200" / "run1", {"inductor": fake.times(2.4)}, name="NVIDIA H200", revision_stated=True)
+    (record,) = records(tmp_path)
+    assert record.recipe is not None
+    assert any("revision was stated" in caveat for caveat in record.caveats)
+
+
 def test_a_measured_record_is_computed_from_its_samples(tmp_path, fake):
     times = fake.times(2.4)
     fake.run(tmp_path / "h100_sxm" / "run1", {"inductor": times})

@@ -32,6 +32,7 @@ PACKAGES = (
     "nvidia-cudnn-cu12",
 )
 ENVIRONMENT = ("cuda_runtime_version", "nvidia_driver_version", "gcc_version", "libc_version", "os", "python_platform")
+SOURCES = (".py", ".toml", ".csv")  # tiles.csv decides what runs as much as code does
 IDENTITY = ("device_name", "card", "torch", "triton", "git_revision", "source_sha256")
 
 
@@ -170,19 +171,30 @@ def _environment() -> Mapping[str, Any]:
 
 
 def source() -> dict[str, Any]:
-    """The package's git revision, whether its files differ from it, and the SHA-256 of the files themselves."""
-    status = _git("status", "--porcelain", "--", ".")
+    """The package's git revision, whether its files differ from it, and the SHA-256 of the files themselves.
+
+    A copy that travelled without git may be told its revision in ``$VGG_REVISION``; ``revision_stated`` says so, and
+    whoever has that revision can hold its ``source_sha256`` against what is recorded.
+
+    Raises:
+        ValueError: for a ``$VGG_REVISION`` that is no whole hash.
+    """
+    status, revision = _git("status", "--porcelain", "--", "."), _git("rev-parse", "HEAD")
+    stated = None if revision else os.environ.get("VGG_REVISION")
+    if stated and not re.fullmatch(r"[0-9a-f]{40}", stated):
+        raise ValueError(f"VGG_REVISION is {stated!r}; the 40 digits of git rev-parse HEAD are accepted")
     return {
-        "git_revision": _git("rev-parse", "HEAD"),
-        "git_dirty": None if status is None else bool(status),
+        "git_revision": revision or stated,
+        "git_dirty": False if stated else None if status is None else bool(status),
         "source_sha256": source_sha256(),
+        **({"revision_stated": True} if stated else {}),
     }
 
 
 def source_sha256(package: Path = PACKAGE) -> str:
     """SHA-256 over the names and contents of the package's own files, in order of name."""
     digest = hashlib.sha256()
-    for path in sorted(p for p in package.rglob("*") if p.suffix in (".py", ".toml") and "__pycache__" not in p.parts):
+    for path in sorted(p for p in package.rglob("*") if p.suffix in SOURCES and "__pycache__" not in p.parts):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

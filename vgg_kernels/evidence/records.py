@@ -128,6 +128,8 @@ def _measured(key: dict[str, Any], group: pd.DataFrame, runs: Runs, place: str, 
     caveats = [] if sealed else ["the run is not sealed: it was interrupted, or is still measuring"]
     if not clean:
         caveats.append("the source that ran differs from any revision (uncommitted changes, or no git)")
+    if facts.get("revision_stated"):
+        caveats.append("its revision was stated where git was not at hand; the source's SHA-256 is on record")
     caveats += conditions(runs.notes, key) + busy(facts)
     times = group.sort_values("sample")["time_ms"].to_numpy()
     return Record(
