@@ -13,7 +13,7 @@ from vgg_kernels.kernels.tiles import Tile
 from vgg_kernels.workload.network import Conv
 from vgg_kernels.workload.precision import TIERS
 
-CONV = Conv("conv", "conv", 32, 32, 6, 10, False)
+CONV = Conv("conv", "conv", 32, 32, 8, 10, False)
 POOLED = replace(CONV, pooled=True)
 # pixels x channels x depth: two tiles of channels and two slabs of depth for CONV
 TILES = {
@@ -25,7 +25,7 @@ TILES = {
     "box split": Tile(32, 32, 16, 2, 4, (1, 4, 8), True, split_k=2),
     "box of images": Tile(64, 32, 16, 2, 4, (2, 4, 8), True),
     "pairs": Tile(64, 16, 16, 2, 4, (1, 4, 16), True, pairs=True),
-    "pairs of images": Tile(64, 32, 16, 2, 4, (2, 4, 8), True, pairs=True),
+    "one pair": Tile(64, 32, 16, 2, 4, (1, 2, 32), True, pairs=True),
 }
 
 
@@ -46,8 +46,9 @@ def test_every_tier_keeps_to_its_rounding(one, tier, tile):
 def test_any_image_and_batch_under_any_tile(one, data):
     pooled = data.draw(st.booleans(), "pooled")
     tile = TILES[data.draw(st.sampled_from(sorted(TILES)), "tile")]
-    step = 2 if pooled or tile.pairs else 1
-    height, width = (step * data.draw(st.integers(1, 11 // step), side) for side in ("height", "width"))
+    step = tile.box[1] if tile.pairs else 2 if pooled else 1
+    height = step * data.draw(st.integers(1, 11 // step), "height")
+    width = data.draw(st.integers(1, 5), "width") * 2 if pooled else data.draw(st.integers(1, 11), "width")
     conv = Conv("conv", "conv", 16 * data.draw(st.integers(1, 2), "slabs"), 32, height, width, pooled)
     tier = data.draw(st.sampled_from([name for name in sorted(TIERS) if not tile.pairs or name != "fp16x3"]), "tier")
     pad = data.draw(st.integers(0, 1), "pad") if pooled else 1  # a layer without a pool is never the last
@@ -134,9 +135,18 @@ def test_no_index_overflows_in_the_interpreters_own_check(one):
         backend.check_overflow(False)
 
 
-@pytest.mark.parametrize(("conv", "tier"), [(CONV, "fp16x3"), (replace(CONV, height=5), "fp16")])
-def test_row_pairs_are_refused_where_they_cannot_be(one, conv, tier):
-    with pytest.raises(
-        ValueError, match=r"64x16x16 pairs 1x4x16 .* accepted: an even height and a tier of one product"
-    ):
-        one.conv(conv, tier, 1, TILES["pairs"])
+SEVERAL_IMAGES = Tile(64, 32, 16, 2, 4, (2, 4, 8), True, pairs=True)
+
+
+@pytest.mark.parametrize(
+    ("conv", "tier", "tile"),
+    [
+        (CONV, "fp16x3", TILES["pairs"]),
+        (replace(CONV, height=5), "fp16", TILES["pairs"]),
+        (replace(CONV, height=6), "fp16", TILES["pairs"]),
+        (CONV, "fp16", SEVERAL_IMAGES),
+    ],
+)
+def test_row_pairs_are_refused_where_they_cannot_be(one, conv, tier, tile):
+    with pytest.raises(ValueError, match=r"pairs .* accepted: one image, an even number of rows that divides the heig"):
+        one.conv(conv, tier, 1, tile)

@@ -161,7 +161,9 @@ def test_facts_are_kept_by_content(tmp_path, monkeypatch):
 
 
 def test_facts_of_other_sources_are_not_facts_of_these(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiled, "sources_digest", lambda: "0" * 64)
+    read = []
+    monkeypatch.setattr(compiled, "sources_digest", lambda names: read.append(names) or "0" * 64)
     before = compiled._key(launch(), 90)
-    monkeypatch.setattr(compiled, "sources_digest", lambda: "1" * 64)
+    monkeypatch.setattr(compiled, "sources_digest", lambda names: "1" * 64)
     assert compiled._key(launch(), 90) != before
+    assert read == [("numerics.py", "signature.py", "conv3x3.py")]  # of its own kernel, whatever else changes

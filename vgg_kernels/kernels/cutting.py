@@ -23,6 +23,7 @@ from .tiles import (
     load_bytes,
     operand_reads,
     padded_rows,
+    pairs_fit,
     parse_tile,
     pools,
     resident,
@@ -106,13 +107,13 @@ def _conv_candidates(conv: Conv, tier: Tier, batch: int) -> Iterator[Tile]:
             for split_k in splits if box is None or tier.rate == "fp32" else (1,):
                 if split_k <= TAPS * conv.c_in // bk:
                     yield Tile(bm, bn, bk, stages, warps, box, swapped, split_k)
-    if tier.products > 1 or tier.rate == "fp32" or conv.height % 2:
+    if tier.products > 1 or tier.rate == "fp32":
         return  # their accumulators leave no registers for a second output row
     for bm, bn, warps, stages in _PAIR_SHAPES:
         for depth in (bk, bk // 2):
             if conv.c_out % bn == 0 and depth * operand >= SHORTEST_COPY:
-                for box in _boxes(bm):
-                    yield Tile(bm, bn, depth, stages, warps, box, swapped=True, pairs=True)
+                pairs = (Tile(bm, bn, depth, stages, warps, box, swapped=True, pairs=True) for box in _boxes(bm))
+                yield from (tile for tile in pairs if pairs_fit(conv, tile))
 
 
 def _linear_candidates(linear: Linear, tier: Tier, batch: int) -> Iterator[Tile]:

@@ -76,8 +76,9 @@ class Activation:
         return [plane.view(-1, plane.shape[-1]) for plane in self.planes]
 
     def row_pairs(self) -> list[Tensor]:
-        """``[N, H/2, 2, W + pad, C]``: even and odd rows apart, the zero row left out; for even H."""
-        return [plane[:, : plane.shape[1] - self.pad].unflatten(1, (-1, 2)) for plane in self.planes]
+        """``[N*(H + pad)/2, 2, W + pad, C]``: the rows of all images in pairs, an odd last one left out."""
+        rows = [plane.flatten(0, 1) for plane in self.planes]
+        return [row[: len(row) // 2 * 2].unflatten(0, (-1, 2)) for row in rows]
 
     def features(self) -> list[Tensor]:
         """The classifier's view: every image as one row."""

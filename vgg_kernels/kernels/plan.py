@@ -125,12 +125,12 @@ def conv_launches(conv: Conv, tier: Tier, batch: int, tile: Tile, pad: int) -> l
     """A convolution under a tile: one launch, and a second that reduces where K is split or the tile cannot pool.
 
     Raises:
-        ValueError: for a tile of row pairs where rows have no partner, or where registers hold no second row.
+        ValueError: for a tile of row pairs that would reach into the next image, or that registers cannot hold.
     """
-    if tile.pairs and (conv.height % 2 or tier.products > 1):
+    if tile.pairs and (tier.products > 1 or not tiles.pairs_fit(conv, tile)):
         raise ValueError(
             f"{tile} takes rows in pairs, and {conv.name} of {conv.height} rows in {tier.name} cannot have it; "
-            "accepted: an even height and a tier of one product"
+            "accepted: one image, an even number of rows that divides the height, and a tier of one product"
         )
     pools_here = tiles.pools(conv, tile)
     second = tile.split_k > 1 or (conv.pooled and not pools_here)

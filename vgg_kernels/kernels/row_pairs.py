@@ -12,9 +12,10 @@ the worst of VGG19, asks L2 for 59 B/clk an SM instead of 80, and a tile of 128 
 
 The price: of a step's six products only the last of either sum may run on behind the step; Triton waits for the
 tensor cores to drain after each of the other four. So it pays where bytes bind, or where a second CTA on the SM fills
-the gaps, and it needs images high and wide enough for its boxes. The even and odd rows are two operands because the
-descriptor says so: ``[N, H/2, 2, W+1, C]``, the padded layout's own strides, a box one row of each pair. The row
-above the first pair and the one below the last lie outside and read as zeros.
+the gaps. Every other row is one operand because the descriptor says so: ``[N*(H+1)/2, 2, W+1, C]``, all rows of all
+images in pairs, a box one row of each. As H+1 is odd, an image's even rows are the pairs' first or second rows in turn.
+The rows above and below an image are zeros: those that neighbours share, or outside. A box must not reach into the
+next image, since its rows could be written there: boxes have one image, and a number of row pairs that divides it.
 """
 
 from .backend import INTERPRETED  # isort: skip  (before triton)
@@ -31,24 +32,24 @@ from .signature import Signature, tensordesc, wait_for_launch_before
 
 @triton.jit
 def row_pairs_kernel(
-    x_desc, w_desc, alpha_ptr, beta_ptr, y_desc, N,
+    x_desc, w_desc, alpha_ptr, beta_ptr, y_desc,
     C_IN: tl.constexpr, C_OUT: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
-    BN: tl.constexpr, BK: tl.constexpr, TN: tl.constexpr, TP: tl.constexpr, TW: tl.constexpr,
+    BN: tl.constexpr, BK: tl.constexpr, TP: tl.constexpr, TW: tl.constexpr,
     POOL: tl.constexpr, STAGES: tl.constexpr, TIER: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
-    """TN images x TP row pairs x TW columns of BN channels; see the module."""
+    """TP row pairs x TW columns of one image, BN channels; see the module."""
     wait_for_launch_before()
-    PIXELS: tl.constexpr = TN * TP * TW  # of the even rows, and as many of the odd ones
-    PAIRS: tl.constexpr = H // 2
+    PIXELS: tl.constexpr = TP * TW  # of the even rows, and as many of the odd ones
     # Neighbouring CTAs share their pixels and differ in channels, so a wave reads each activation from L2 once.
     TILES_O: tl.constexpr = C_OUT // BN
     tile = tl.program_id(0) // TILES_O
     o0 = (tl.program_id(0) % TILES_O) * BN
     TILES_W: tl.constexpr = (W + TW - 1) // TW
-    TILES_P: tl.constexpr = (PAIRS + TP - 1) // TP
-    n = tile // (TILES_P * TILES_W) * TN
-    pair = tile // TILES_W % TILES_P * TP
+    TILES_Y: tl.constexpr = H // (2 * TP)
+    n = tile // (TILES_Y * TILES_W)
+    y = tile // TILES_W % TILES_Y * 2 * TP
     x = tile % TILES_W * TW
+    row = n * (H + 1) + y  # the first, of all images' rows; row r is number r % 2 of pair r // 2, and -1 of pair -1
 
     even = tl.zeros((BN, PIXELS), tl.float32)
     odd = even
@@ -60,19 +61,18 @@ def row_pairs_kernel(
         w0 = w_desc.load([o0, s * C_IN + c0])
         w1 = w_desc.load([o0, (3 + s) * C_IN + c0])
         w2 = w_desc.load([o0, (6 + s) * C_IN + c0])
-        above = x_desc.load([n, pair - 1, 1, x + s - 1, c0]).reshape(PIXELS, BK)
+        above = x_desc.load([(row + 1) // 2 - 1, (row + 1) % 2, x + s - 1, c0]).reshape(PIXELS, BK)
         even = tl.dot(w0, above.T, even, input_precision=PRECISION)
-        first = x_desc.load([n, pair, 0, x + s - 1, c0]).reshape(PIXELS, BK)
+        first = x_desc.load([row // 2, row % 2, x + s - 1, c0]).reshape(PIXELS, BK)
         even = tl.dot(w1, first.T, even, input_precision=PRECISION)
         odd = tl.dot(w0, first.T, odd, input_precision=PRECISION)
-        second = x_desc.load([n, pair, 1, x + s - 1, c0]).reshape(PIXELS, BK)
+        second = x_desc.load([(row + 1) // 2, (row + 1) % 2, x + s - 1, c0]).reshape(PIXELS, BK)
         even = tl.dot(w2, second.T, even, input_precision=PRECISION)
         odd = tl.dot(w1, second.T, odd, input_precision=PRECISION)
-        below = x_desc.load([n, pair + 1, 0, x + s - 1, c0]).reshape(PIXELS, BK)
+        below = x_desc.load([row // 2 + 1, row % 2, x + s - 1, c0]).reshape(PIXELS, BK)
         odd = tl.dot(w2, below.T, odd, input_precision=PRECISION)
 
-    i = tl.arange(0, PIXELS)
-    inside = (n + i // (TP * TW) < N) & (pair + i // TW % TP < PAIRS) & (x + i % TW < W)
+    inside = x + tl.arange(0, PIXELS) % TW < W
     alpha = tl.load(alpha_ptr + o0 + tl.arange(0, BN))[:, None]
     beta = tl.load(beta_ptr + o0 + tl.arange(0, BN))[:, None]
     even = tl.where(inside[None, :], relu(even * alpha + beta), 0.0)  # the padding stays zero for the next layer
@@ -81,41 +81,41 @@ def row_pairs_kernel(
         # a window's upper and lower pixels lie in one place of the two sums, its left and right side by side
         out = max_over(tl.join(even, odd), 2)
         out = max_over(out.reshape(BN, PIXELS // 2, 2), 2)
-        y_desc.store([n, pair, x // 2, o0], to_operand(out.T, TIER, OUT).reshape(TN, TP, TW // 2, BN))
+        y_desc.store([n, y // 2, x // 2, o0], to_operand(out.T, TIER, OUT).reshape(1, TP, TW // 2, BN))
     else:
-        y_desc.store([n, pair, 0, x, o0], to_operand(even.T, TIER, OUT).reshape(TN, TP, 1, TW, BN))
-        y_desc.store([n, pair, 1, x, o0], to_operand(odd.T, TIER, OUT).reshape(TN, TP, 1, TW, BN))
+        y_desc.store([row // 2, row % 2, x, o0], to_operand(even.T, TIER, OUT).reshape(TP, 1, TW, BN))
+        y_desc.store([(row + 1) // 2, (row + 1) % 2, x, o0], to_operand(odd.T, TIER, OUT).reshape(TP, 1, TW, BN))
 
 
-def _sides(launch: Launch) -> tuple[int, int, int]:
-    images, rows, columns = launch.tile.box or (1, 2, 1)
-    return images, rows // 2, columns
+def _sides(launch: Launch) -> tuple[int, int]:
+    _, rows, columns = launch.tile.box or (1, 2, 1)
+    return rows // 2, columns
 
 
 def _x_block(launch: Launch) -> list[int]:
-    images, pairs, columns = _sides(launch)
-    return [images, pairs, 1, columns, launch.tile.bk]
+    pairs, columns = _sides(launch)
+    return [pairs, 1, columns, launch.tile.bk]
 
 
 def _y_block(launch: Launch) -> list[int]:
-    images, pairs, columns = _sides(launch)
-    return [images, pairs, *([columns // 2] if launch.conv.pooled else [1, columns]), launch.tile.bn]
+    pairs, columns = _sides(launch)
+    return [*([1, pairs, columns // 2] if launch.conv.pooled else [pairs, 1, columns]), launch.tile.bn]
 
 
 def signature(launch: Launch, interpreted: bool) -> Signature:
     """Argument types and constants of the launch, as the compiler takes them."""
     conv, tile, tier = launch.conv, launch.tile, launch.tier
     _, out = storage(tier, interpreted)
-    images, pairs, columns = _sides(launch)
+    pairs, columns = _sides(launch)
     types = {
         "x_desc": tensordesc(out, _x_block(launch)), "w_desc": tensordesc(out, [tile.bn, tile.bk]),
-        "alpha_ptr": "*fp32", "beta_ptr": "*fp32", "y_desc": tensordesc(out, _y_block(launch)), "N": "i32",
+        "alpha_ptr": "*fp32", "beta_ptr": "*fp32", "y_desc": tensordesc(out, _y_block(launch)),
     }  # fmt: skip
     constants = dict(
         C_IN=conv.c_in, C_OUT=conv.c_out, H=conv.height, W=conv.width, BN=tile.bn, BK=tile.bk,
-        TN=images, TP=pairs, TW=columns, POOL=conv.pooled, STAGES=tile.stages, TIER=tier.name, OUT=out,
+        TP=pairs, TW=columns, POOL=conv.pooled, STAGES=tile.stages, TIER=tier.name, OUT=out,
     )  # fmt: skip
-    return Signature(row_pairs_kernel, types, {"N": launch.batch}, constants, tile.warps, tile.stages)
+    return Signature(row_pairs_kernel, types, {}, constants, tile.warps, tile.stages)
 
 
 def run(launch: Launch, x: Activation, weights: Packed, y: Activation) -> None:
@@ -127,4 +127,4 @@ def run(launch: Launch, x: Activation, weights: Packed, y: Activation) -> None:
         descriptors(y.planes if conv.pooled else y.row_pairs(), _y_block(launch)),
     )
     grid = (tiles.pixel_tiles(conv, tile, launch.batch) * (conv.c_out // tile.bn),)
-    signature(launch, INTERPRETED).run(grid, x_desc, w_desc, weights.alpha, weights.beta, y_desc, launch.batch)
+    signature(launch, INTERPRETED).run(grid, x_desc, w_desc, weights.alpha, weights.beta, y_desc)

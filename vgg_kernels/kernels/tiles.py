@@ -101,6 +101,11 @@ def pools(conv: Conv, tile: Tile) -> bool:
     return conv.pooled and tile.box is not None and tile.split_k == 1
 
 
+def pairs_fit(conv: Conv, tile: Tile) -> bool:
+    """Whether boxes of row pairs end where the image does: nothing clips their rows at its last one."""
+    return tile.box is not None and tile.box[0] == 1 and tile.box[1] % 2 == 0 and conv.height % tile.box[1] == 0
+
+
 def rows_loaded(tile: Tile) -> tuple[int, int]:
     """Rows of BK operands that one main-loop step loads: of pixels, and of weights.
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from ..kernels.plan import Launch
 from ..workload.choice import choose
 
 PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # architecture: the card whose tiles are compiled for it
-KERNEL_SOURCES = ("numerics.py", "signature.py", "stem.py", "conv3x3.py", "row_pairs.py", "reduce.py", "linear.py")
-PLAN_SOURCES = (*KERNEL_SOURCES, "plan.py", "tiles.py", "cutting.py", "tiles.csv")
+SHARED_SOURCES = ("numerics.py", "signature.py")
+MODULES = ("stem", "conv3x3", "row_pairs", "reduce", "linear")
+PLAN_SOURCES = (*SHARED_SOURCES, *(f"{name}.py" for name in MODULES), "plan.py", "tiles.py", "cutting.py", "tiles.csv")
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,10 @@ def compile_launch(launch: Launch, arch: int) -> Facts:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from ..kernels import conv3x3, linear, reduce, stem
     from ..kernels.signature import OPTIONS
 
-    modules = {"stem": stem, "conv3x3": conv3x3, "reduce": reduce, "maxpool": reduce, "linear": linear}
-    spec = modules[launch.kernel].signature(launch, interpreted=False)
+    module = import_module(f"..kernels.{_module(launch)}", __package__)
+    spec = module.signature(launch, interpreted=False)
     constants = dict(spec.constants)
     types, aligned = {}, {}
     for i, (name, kind) in enumerate(spec.types.items()):
@@ -135,18 +136,33 @@ def compile_launch(launch: Launch, arch: int) -> Facts:
 
 
 @cache
-def sources_digest(names: tuple[str, ...] = KERNEL_SOURCES) -> str:
+def sources_digest(names: tuple[str, ...]) -> str:
     """SHA-256 over files of the kernels' folder: facts of another source are not facts of this one.
 
-    A kernel's own facts follow from ``KERNEL_SOURCES`` and its launch; which launches there are, from ``PLAN_SOURCES``.
+    A kernel's own facts follow from ``SHARED_SOURCES``, its module and its launch; which launches there are, from
+    ``PLAN_SOURCES``.
     """
     folder = Path(__file__).parent.parent / "kernels"
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
+def _module(launch: Launch) -> str:
+    if launch.tile.pairs:
+        return "row_pairs"
+    return "reduce" if launch.kernel == "maxpool" else launch.kernel
+
+
 def _key(launch: Launch, arch: int) -> str:
     # Two layers of one shape are one kernel: the name stays out.
-    identity = [sources_digest(), version("triton"), arch, launch.kernel, launch.tier.name, launch.batch, launch.pad]
+    identity = [
+        sources_digest((*SHARED_SOURCES, f"{_module(launch)}.py")),
+        version("triton"),
+        arch,
+        launch.kernel,
+        launch.tier.name,
+        launch.batch,
+        launch.pad,
+    ]
     identity += [asdict(launch.tile), type(launch.shape).__name__]
     identity += [{k: v for k, v in asdict(launch.shape).items() if k not in ("name", "key")}]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

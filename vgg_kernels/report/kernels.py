@@ -157,7 +157,7 @@ def epilogue_rows(network: Network, tier: str, device: str, batch: int) -> pd.Da
     return pd.DataFrame(rows).assign(device=device, tier=tier, batch=batch, evidence="derived")
 
 
-EXAMPLE = Conv("example", "example", 32, 32, 6, 10, True)
+EXAMPLE = Conv("example", "example", 32, 32, 8, 10, True)
 EXAMPLE_TILES = (
     Tile(64, 16, 16, 2, 4),
     Tile(64, 16, 16, 2, 4, swapped=True),
