@@ -18,7 +18,8 @@ from ..predict.timemodel import MODEL_VERSION, predict
 from ..workload.identity import IDENTITY, KERNELBENCH, PUBLIC_INDEX_PREFIX, manifest
 from ..workload.network import network
 from ..workload.precision import TIERS
-from . import charter, compiled, study
+from . import compiled, study
+from .charter import charter
 from .document import (
     Bar,
     Challenge,
@@ -82,14 +83,14 @@ def page() -> Page:
         standings=standings,
         implementations=implementations(standings),
         history=history(found),
-        semantics=list(charter.SEMANTICS),
-        rules=list(charter.RULES),
+        semantics=charter().semantics,
+        rules=charter().rules,
         challenges=challenges(standings),
         floor=floor_audit(),
         runs=[detail for place, ledger in runs.items() for detail in run_details(ledger, place, standings)],
         problems=[f"{place}/{problem}" for place, ledger in runs.items() for problem in ledger.problems],
-        sources=list(charter.SOURCES),
-        contributing=list(charter.CONTRIBUTING),
+        sources=charter().sources,
+        contributing=charter().contributing,
     )
 
 
@@ -97,14 +98,14 @@ def workload() -> Workload:
     """The workload and its identities."""
     return Workload(
         name="VGG19 forward",
-        statement=charter.STATEMENT,
+        statement=charter().statement,
         identity=IDENTITY,
         manifest=manifest(),
         problem_source=f"{KERNELBENCH.repository}/blob/{KERNELBENCH.revision}/{KERNELBENCH.path}",
         problem_revision=KERNELBENCH.revision,
         problem_sha256=KERNELBENCH.sha256,
         index_prefix=PUBLIC_INDEX_PREFIX,
-        reproducible=list(charter.IDENTITIES),
+        reproducible=charter().identities,
     )
 
 
