@@ -41,8 +41,9 @@ nbval: $(READY)
 browser-test: $(READY)
 	$(PY) -m pytest -m browser tests/browser
 
+# From the repository's folder, so that links out of notebooks/ lead somewhere.
 lab: $(READY)
-	$(PY) -m jupyterlab notebooks
+	$(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/01_workload.ipynb
 
 site: $(READY)
 	$(PY) -m vgg_kernels site
