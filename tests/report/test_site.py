@@ -29,7 +29,10 @@ def site(tmp_path_factory):
     )
     first = [new_markdown_cell("# First\n[next](02_second.ipynb), [up](../README.md)"), new_code_cell(PICTURE)]
     why = "because it is so, and not otherwise"
-    frame = f"import pandas as pd\npd.DataFrame({{'row': ['a'], 'x': [1], 'why': ['{why}']}}).set_index('row')"
+    frame = (
+        f"import pandas as pd\nrows = pd.DataFrame({{'row': ['a'], 'x': [1], 'why': ['{why}']}})\n"
+        "rows.set_index('row').rename_axis(columns='quantity')"
+    )
     nbformat.write(new_notebook(cells=first), study / "notebooks" / "01_first.ipynb")
     nbformat.write(new_notebook(cells=[new_code_cell(frame)]), study / "notebooks" / "02_second.ipynb")
     for name in ("01_first", "02_second"):
@@ -98,7 +101,8 @@ def test_tables_scroll_in_their_own_box_and_the_chapter_is_marked(site):
 
 def test_words_read_from_the_left_and_an_index_has_its_name_above_it(site):
     table = site[0]["notebooks/02_second.html"].find("table")
-    assert [cell.get_text() for cell in table.select("thead th")] == ["row", "x", "why"]
+    assert [cell.get_text() for cell in table.select("thead th")] == ["row / quantity", "x", "why"]
+    assert "text" in table.find("th")["class"]
     number, words = table.find_all("td")
     assert "text" not in number.get("class", [])
     assert {"text", "long"} <= set(words["class"])

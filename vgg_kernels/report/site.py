@@ -132,9 +132,12 @@ def _one_header(table: Tag) -> None:
     if len(rows) != 2:
         return
     names, index = (row.find_all("th") for row in rows)
-    if len(names) == len(index) and all(not (a.get_text() and b.get_text()) for a, b in zip(names, index, strict=True)):
+    if len(names) == len(index) and not index[-1].get_text().strip():  # else a second level of columns
         for name, other in zip(names, index, strict=True):
-            name.string = name.get_text() or other.get_text()
+            texts = [cell.get_text().strip() for cell in (other, name)]
+            name.string = " / ".join(filter(None, texts))  # over the index: its own name, and that of the columns
+            if texts[0]:
+                name["class"] = "text"
         rows[1].decompose()
 
 
