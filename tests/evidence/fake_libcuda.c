@@ -84,6 +84,9 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     if (box[i] < 1 || box[i] > 256) return refuse("box of a tensor map", box[i]);
     if (step[i] < 1 || step[i] > 8) return refuse("element stride of a tensor map", step[i]);
     if (i + 1 < rank && (stride[i] % 16 || stride[i] >= 1ULL << 40)) return refuse("stride of a tensor map", stride[i]);
+    /* cuda.h: each stride is the one before it times a dimension and its padding */
+    unsigned long long before = i ? stride[i - 1] : element_bytes(type);
+    if (i + 1 < rank && (stride[i] % before || stride[i] / before < dim[i])) return refuse("stride of a tensor map, not the one before times its extent", stride[i]);
   }
   unsigned inner = box[0] * element_bytes(type);
   unsigned widest = swizzle == CU_TENSOR_MAP_SWIZZLE_32B ? 32 : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64 : 128;

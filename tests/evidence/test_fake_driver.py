@@ -43,6 +43,25 @@ for _ in range(2):
     forward.run(torch.rand(3, 3, 32, 32), packed)
 print(len(forward.launches), *counts())
 """
+PAIRS = """
+from vgg_kernels.kernels import conv3x3
+from vgg_kernels.kernels.layout import Activation, pack
+from vgg_kernels.kernels.plan import conv_launches
+from vgg_kernels.kernels.tiles import parse_tile
+from vgg_kernels.workload.network import Conv
+from vgg_kernels.workload.precision import tier
+
+fp16, cpu = tier("fp16"), torch.device("cpu")
+weights = pack(torch.rand(64, 9 * 64), torch.rand(64), fp16, 0, 0)
+for pooled in (False, True):
+    conv = Conv("conv", "conv", 64, 64, 32, 32, pooled)
+    tile = parse_tile("256x64x32 pairs 1x8x32 swapped s2 w4")
+    (launch,) = conv_launches(conv, fp16, 3, tile, 1)
+    side = 16 if pooled else 32
+    x, y = (Activation.empty((3, s, s, 64), fp16, cpu, 1, 0) for s in (32, side))
+    conv3x3.run(launch, x, weights, y)
+print(*counts())
+"""
 READING = """
 from vgg_kernels.evidence import ceilings
 from vgg_kernels.evidence.l2 import FEWEST_COLUMNS, read_tiles
@@ -97,6 +116,12 @@ def test_every_launch_of_a_forward_is_one_that_a_card_takes(on_fake_driver):
     planned, launches, tensor_maps, dependent = map(int, done.stdout.split())
     assert launches == dependent == 2 * planned
     assert tensor_maps > launches
+
+
+def test_row_pairs_are_tensor_maps_that_a_card_takes(on_fake_driver):
+    done = on_fake_driver(PAIRS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["2", "6", "2"]
 
 
 def test_the_reading_kernel_is_one_that_a_card_takes_and_a_grid_too_large_is_not(on_fake_driver):
