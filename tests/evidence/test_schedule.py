@@ -42,6 +42,7 @@ def test_the_workloads_batch_comes_before_others():
 
 def test_what_compiles_longest_comes_last_but_for_what_a_user_would_pick():
     order = names()
+    assert order.index("layers/ours_fp16/10") < order.index("time/inductor_max_fp16_channels_last/10")
     tuned = [name for name in order if name.startswith("time/inductor_max")]
     assert tuned[:2] == ["time/inductor_max_fp16_channels_last/10", "time/inductor_max_tf32/10"]
     assert order.index("time/eager/64") < order.index(tuned[2])
