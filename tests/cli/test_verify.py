@@ -6,12 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from vgg_kernels.__main__ import build
-from vgg_kernels.evidence import gate
 from vgg_kernels.evidence.kill_matrix import GATES
 from vgg_kernels.evidence.mutants.base import Mutant
 from vgg_kernels.evidence.mutants.catalogue import MUTANTS
 from vgg_kernels.workload.choice import UnknownName
-from vgg_kernels.workload.network import network
 
 RIGHT = """
 from vgg_kernels.evidence.emulation import Emulation
@@ -70,18 +68,6 @@ def test_a_wrong_candidate_fails_readably_and_the_file_says_so(tmp_path):
     assert recorded["provenance"]["torch"]
 
 
-def test_a_candidate_file_without_build_is_named(tmp_path):
-    for text, message in (("x = 1", "defines no build"), (None, "no file")):
-        path = tmp_path / "nothing.py"
-        if text is not None:
-            path.write_text(text)
-        else:
-            path.unlink(missing_ok=True)
-        result = run("verify", "--candidate", str(path))
-        assert isinstance(result.exception, ValueError)
-        assert message in str(result.exception)
-
-
 def test_an_unknown_tier_is_named():
     assert isinstance(run("verify", "--tier", "fp12").exception, UnknownName)
 
@@ -99,15 +85,3 @@ def test_mutants_counts_and_exits_with_zero_only_where_none_survives(tmp_path, m
     monkeypatch.setitem(MUTANTS, "Harmless", Harmless)
     assert run("mutants", "--only", "Harmless").exit_code == 1
     assert isinstance(run("mutants", "--only", "Unicorn").exception, UnknownName)
-
-
-def test_what_is_asked_of_which_network(monkeypatch):
-    monkeypatch.undo()
-    vgg19 = network("vgg19")
-    assert gate.plan(vgg19, slow=False) == [(vgg19, "full")]
-    assert [(n.name, n.image, effort) for n, effort in gate.plan(vgg19, slow=True)] == [
-        ("vgg19", 224, "single"),
-        ("vgg11", 32, "quick"),
-    ]
-    small = network("vgg11", image=32)
-    assert gate.plan(small, slow=True) == [(small, "quick")]

@@ -38,6 +38,7 @@ def test_a_right_network_is_accepted_and_a_raising_one_is_not(tiny_network):
     rule = Rule(tiny_network, trials=2, batch=2)
     assert rule.judge(lambda model: Emulation(model, "fp32"))
     assert not rule.judge(lambda model: (_ for _ in ()).throw(RuntimeError))
+    assert not rule.judge(lambda model: lambda x: exit(0))
 
 
 def test_on_the_real_problem_the_rule_accepts_a_constant():

@@ -1,7 +1,11 @@
 """No wrong network passes, and no right one fails."""
 
+import builtins
+
 from vgg_kernels.evidence.kill_matrix import GATES, kill_matrix
 from vgg_kernels.evidence.mutants.catalogue import MUTANTS
+from vgg_kernels.evidence.surroundings import kept
+from vgg_kernels.evidence.verify import WATCHED
 from vgg_kernels.workload.network import network
 
 
@@ -26,13 +30,21 @@ def test_the_matrix(tiny_network):
     assert found["OutputReused"] == "no aliasing"
     assert found["InputNormalised"] == "input unchanged"
     assert found["WeightsRoundedInPlace"] == "weights unchanged"
-    assert found["StridesIgnored"] == "layout: channels_last"
+    assert found["StridesIgnored"] == found["CachedBySum"] == "layout: channels_last slice"
+    assert found["InfinityClamped"] == "infinity is kept"
     assert found["OverflowSaturates"] == "overflow is not a wrong number"
     assert found["CachedByContent"].startswith("weights changed")
+    assert found["Leaves"] == "runs"
+    assert found["ModeLeftOn"] == found["HookLeftOn"] == found["ClockStopped"] == "global state"
 
     survivors = matrix.survivors(public)
     assert {"CachedByPointer", "OutputReused", "NaNSwallowed", "ImagesSwapped"} <= set(survivors)
+    assert {"JudgePatched", "AllIsTrue", "ModeLeftOn", "HookLeftOn", "AnswersStolen"} <= set(survivors)
     assert set(survivors) <= set(matrix.survivors(older))
+
+    with kept(WATCHED) as changed:  # the cheats have left nothing behind
+        assert builtins.all([]) and not builtins.all([False])  # noqa: PT018
+    assert changed == []
 
     document = matrix.document()
     assert document["killed"][ours] == len(document["mutants"]) == len(MUTANTS)

@@ -40,7 +40,9 @@ LOUD = 2.0**6  # the loudest, unless the tier's range ends before
 DUSK = 2.0**-3  # the light on the far side of a side-lit image, of that on the near side
 SPIKE = 2.0**10  # a lit pixel, bright enough to outshine the biases, unless the tier's range ends before
 SAFE = 4  # activations of the inputs above stay below the tier's largest number over this
-LATER = (3, "extremes")  # what later weight sets are asked: they are there to be different
+LATER = "extremes"  # what later weight sets are asked
+UNUSUAL_BATCHES = range(11, 18)  # in how many images: nobody can have prepared for the number
+UNANSWERED = ("normal", 1)  # the question that is answered last: kind and batch
 BEYOND = 2.0**4  # the overflow question's activations, as a multiple of the tier's largest number
 
 
@@ -52,31 +54,27 @@ class Effort:
         seeds: Kaiming weight sets.
         batches: batch sizes of the first weight set.
         kinds: each kind is asked at each batch size.
-        layouts: unusual strides in which the first question is asked again.
-        poisons: spoilt pixels.
+        layouts: unusual strides in which the first question is asked again, its images in reverse order.
         default_batch: batch size on KernelBench's default weights; 0 leaves them out.
-        through_trace: the logits are read off ``candidate.trace``, so that an interpreted forward runs only once, and
-            nothing but values is looked at.
+        values_only: no question beyond ``kinds`` is asked.
     """
 
     seeds: int
     batches: tuple[int, ...]
     kinds: tuple[str, ...]
     layouts: tuple[str, ...] = ()
-    poisons: tuple[str, ...] = ()
     default_batch: int = 0
-    through_trace: bool = False
+    values_only: bool = False
 
 
 EFFORTS = {
-    "single": Effort(1, (1,), ("side-lit",), through_trace=True),
-    "quick": Effort(2, (3,), ("mixed", "extremes"), ("channels_last",), ("NaN",), default_batch=3),
+    "single": Effort(1, (1,), ("side-lit",), values_only=True),
+    "quick": Effort(2, (3,), ("mixed", "extremes"), ("channels_last slice",), default_batch=3),
     "full": Effort(
         3,
         (3, 1, 10),
         ("mixed", "uniform", "photographs", "normal", "extremes", "range", "one-hot"),
         ("channels_last", "strided slice", "expanded"),
-        ("NaN", "infinity"),
         default_batch=10,
     ),
 }
@@ -112,13 +110,24 @@ class Layout:
 
 @dataclass(frozen=True)
 class Poison:
-    """A question's images with a pixel of one spoilt, and where torch's own logits stay finite, ``[N, classes]``."""
+    """A question's images with a pixel of some spoilt.
 
-    name: str
+    Attributes:
+        x: the images.
+        spoilt: by image, what the pixel is.
+        finite: where torch's own logits stay finite, ``[N, classes]``.
+        question: the answers for the other images.
+    """
+
     x: Tensor
-    spoilt: int
+    spoilt: Mapping[int, str]
     finite: Tensor
     question: Question
+
+    @property
+    def name(self) -> str:
+        """What the pixels are."""
+        return " and ".join(self.spoilt.values())
 
 
 @dataclass(frozen=True)
@@ -140,9 +149,10 @@ class Paper:
     reference: Reference
     questions: tuple[Question, ...]
     layouts: tuple[Layout, ...] = ()
-    poisons: tuple[Poison, ...] = ()
+    poison: Poison | None = None
     overflow: Question | None = None
     changes: tuple[Change, ...] = ()
+    unanswered: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,9 +171,10 @@ class Exam:
     def calls(self) -> int:
         """How often a candidate is going to be called, for a progress bar."""
         return sum(
-            len(p.questions) + len(p.layouts) + len(p.poisons) + len(p.changes) + bool(p.overflow) + bool(p.changes)
+            len(p.questions) + len(p.layouts) + len(p.changes) + bool(p.poison) + bool(p.overflow) + p.unanswered
+            + bool(p.changes)  # the first question again
             for p in self.papers
-        )
+        )  # fmt: skip
 
 
 def _power_of_two(x: float) -> float:
@@ -196,26 +207,38 @@ def side_lit(x: Tensor, light: float, *, other_side: bool = False) -> Tensor:
     return x * (falling.flip(0) if other_side else falling)
 
 
-def _every_other(x: Tensor) -> Tensor:
-    wide = torch.full((2 * len(x), *x.shape[1:]), 7.0, device=x.device)
-    wide[::2] = x
-    return wide[::2]
+def _slice(x: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Tensor:
+    """Every other image of a batch, from the second on."""
+    wide = torch.full((2 * len(x), *x.shape[1:]), 7.0, device=x.device).contiguous(memory_format=memory_format)
+    wide[1::2] = x
+    return wide[1::2]
 
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last),
-    "strided slice": _every_other,
+    "strided slice": _slice,
+    "channels_last slice": lambda x: _slice(x, torch.channels_last),
     "expanded": lambda x: x[:1].expand_as(x),
 }
 
 
-class _Author:
+def backwards(question: Question) -> Question:
+    """The question with its images in reverse order."""
+    answers = Oracle(
+        *({k: v.flip(0) for k, v in part.items()} for part in (question.oracle.outputs, question.oracle.damping))
+    )
+    budget = {name: value.flip(0) for name, value in question.budget.items()}
+    return Question(question.kind, question.x.flip(0), answers, budget, question.eager_error)
+
+
+class Author:
     """Writes the papers of one exam; holds what all of them need."""
 
     def __init__(self, network: Network, tier: Tier, device: torch.device):
         self.network, self.tier, self.device = network, tier, device
 
     def question(self, model: Reference, kind: str, x: Tensor, *, keep: bool = False) -> Question:
+        """Images with their answer and budget; ``keep`` keeps every layer's answer too."""
         x = x.to(self.device)
         oracle = consult(model, x)
         budget = budgets(self.network, self.tier, oracle.damping)
@@ -233,6 +256,7 @@ class _Author:
         return min(LOUD, _power_of_two(self.tier.largest / SAFE / largest))
 
     def images(self, model: Reference, kind: str, batch: int, seed: int) -> Tensor:
+        """Images of one kind, ``[batch, 3, image, image]`` fp32 on the CPU, as loud as the tier and weights allow."""
         if kind == "mixed":
             return mixed(self.network, batch, seed)
         if kind == "one-hot":
@@ -250,23 +274,21 @@ class _Author:
         return draw(self.network, batch, kind, seed)
 
     def layouts(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Layout, ...]:
-        """The first question in other strides, every image of it expanded from one for "expanded"."""
+        """The first question in other strides and reverse order; "expanded" makes every image of it from the last."""
         found = []
         for name in names:
-            question = plain
+            question = backwards(plain)
             if name == "expanded":
                 question = self.question(model, "expanded", plain.x[-1:].expand_as(plain.x).contiguous())
             found.append(Layout(name, LAYOUTS[name], question))
         return tuple(found)
 
-    def poisons(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Poison, ...]:
-        """The first question with one pixel of image 1 spoilt."""
-        found = []
-        for name in names:
-            x = plain.x.clone()
-            x[1, 2, self.network.image // 2, 1] = float("nan" if name == "NaN" else "inf")
-            found.append(Poison(name, x, 1, torch.isfinite(model(x)), plain))
-        return tuple(found)
+    def poison(self, model: Reference, plain: Question) -> Poison:
+        """The first question with one pixel of image 1 and one of image 2 spoilt."""
+        x, spoilt = plain.x.clone(), {1: "NaN", 2: "infinity"}
+        for image, name in spoilt.items():
+            x[image, 2, self.network.image // 2, 1] = float(name)
+        return Poison(x, spoilt, torch.isfinite(model(x)), plain)
 
     def overflow(self, model: Reference, x: Tensor) -> Question | None:
         """Images beyond the tier's range; None for a tier with fp32's."""
@@ -276,6 +298,7 @@ class _Author:
         return self.question(model, "overflow", x * scale)
 
     def changes(self, model: Reference, other: Reference, x: Tensor) -> tuple[Change, ...]:
+        """Weights edited in place, then others loaded."""
         edited = deepcopy(model)
         edit_in_place(edited)
         state = other.state_dict()
@@ -362,7 +385,7 @@ def prepare(
     tier, amount = find_tier(tier_name), choose("effort", effort, EFFORTS)
     seed = secrets.randbits(30) if seed is None else seed
     device = torch.device(device)
-    author = _Author(network, tier, device)
+    author = Author(network, tier, device)
     papers: list[Paper] = []
     certificates: list[Certificate] = []
 
@@ -380,19 +403,35 @@ def prepare(
             add(Paper(DEFAULT, KERNELBENCH_SEED, model, (author.question(model, "uniform", x, keep=True),)))
         models = [reference(network, KAIMING, seed + 1 + i).to(device) for i in range(amount.seeds)]
         for i, model in enumerate(models if KAIMING in schemes else []):
-            asked = [(batch, kind) for batch in amount.batches for kind in amount.kinds] if i == 0 else [LATER]
+            asked = [(batch, kind) for batch in amount.batches for kind in amount.kinds]
+            if i > 0:
+                asked = [(UNUSUAL_BATCHES[(seed + i) % len(UNUSUAL_BATCHES)], LATER)]
             questions = [
                 author.question(model, kind, author.images(model, kind, batch, seed + 100 * i + 10 * j), keep=j == 0)
                 for j, (batch, kind) in enumerate(asked)
             ]
             extra: dict = {}
-            if i == 0 and not amount.through_trace:
+            if i == 0 and not amount.values_only:
                 plain = questions[0]
                 extra = {
                     "layouts": author.layouts(model, amount.layouts, plain),
-                    "poisons": author.poisons(model, amount.poisons, plain),
+                    "poison": author.poison(model, plain),
                     "overflow": author.overflow(model, plain.x),
                     "changes": author.changes(model, models[-1], plain.x),
+                    "unanswered": True,
                 }
             add(Paper(KAIMING, seed + 1 + i, model, tuple(questions), **extra))
     return Exam(network, tier, effort, seed, device, tuple(papers), tuple(certificates))
+
+
+def unanswered(exam: Exam, paper: Paper) -> tuple[str, Tensor]:
+    """The kind and the image of the question that is answered only when the candidate has."""
+    kind, batch = UNANSWERED
+    return kind, draw(exam.network, batch, kind, paper.seed + 10_000).to(exam.device)
+
+
+@torch.no_grad()
+def answer_now(exam: Exam, paper: Paper, kind: str, x: Tensor) -> Question:
+    """That question with its answer and budget, from weights drawn once more: nothing of it lay in memory before."""
+    model = reference(exam.network, paper.weights, paper.seed).to(exam.device)
+    return Author(exam.network, exam.tier, exam.device).question(model, kind, x)

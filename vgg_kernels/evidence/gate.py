@@ -31,13 +31,16 @@ def load_build(path: Path) -> Build:
     """The ``build(reference) -> callable`` of a Python file.
 
     Raises:
-        ValueError: where there is no such file, or it defines no callable ``build``.
+        ValueError: where there is no such file, or it defines no callable ``build``, or ends the process.
     """
     if not path.is_file():
         raise ValueError(
             f"no file {path.name!r} to take a candidate from; accepted: a Python file with build(reference)"
         )
-    build = run_path(str(path)).get("build")
+    try:
+        build = run_path(str(path)).get("build")
+    except SystemExit as error:  # whose status must not become this program's
+        raise ValueError(f"{path.name} ends the process (status {error.code}) where it is loaded") from error
     if not callable(build):
         raise ValueError(f"{path.name} defines no build(reference); accepted: a function that returns the candidate")
     return build
@@ -104,6 +107,7 @@ def run(
                 effort=amount,
                 seed=seed,
                 device=device,
+                through_trace=slow and amount == "single",
                 progress=progress(title) if progress else None,
             )
         )

@@ -82,7 +82,7 @@ class Rule:
                 accepted = [a and accepts(expected, got, t) for a, t in zip(accepted, tolerances, strict=True)]
                 if not any(accepted):
                     break
-        except Exception:  # whatever a candidate raises is a failed candidate
+        except (Exception, SystemExit):  # whatever a candidate raises is a failed candidate
             return (False,) * len(tolerances)
         return tuple(accepted)
 

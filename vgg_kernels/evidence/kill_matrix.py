@@ -1,7 +1,6 @@
 """Which check finds which wrong network: every mutant before four gates, and right ones that all should accept."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -14,8 +13,9 @@ from .emulation import Emulation
 from .exam import DEFAULT, KAIMING, Exam, prepare
 from .kernelbench import BATCH, FIRST_TOLERANCE, TOLERANCE, TRIALS, Rule
 from .mutants.catalogue import MUTANTS
+from .surroundings import kept
 from .verdict import Verdict
-from .verify import examine
+from .verify import WATCHED, examine
 
 GATES = ("KernelBench 1e-4", "KernelBench 1e-2", "ours, default weights", "ours, Kaiming")
 
@@ -102,7 +102,7 @@ class Bench:
     def try_out(self, name: str, intent: str, claims: str, build: Callable[[Reference], Emulation]) -> Row:
         """Put one candidate before all four gates."""
         verdicts: dict[str, Verdict] = {}
-        with _switches_kept():
+        with kept(WATCHED):  # KernelBench's rule puts nothing back; the next candidate must not inherit it here
             accepted = dict(zip(GATES, self.rule.judge_at(build, (TOLERANCE, FIRST_TOLERANCE)), strict=False))
         for gate, scheme in zip(GATES[2:], (DEFAULT, KAIMING), strict=True):
             verdicts[gate] = examine(build, self.exam(claims, scheme), stop_early=True)
@@ -118,14 +118,6 @@ class Bench:
             {gate: found[0].name for gate, found in failures.items()},
             ours[0].detail if ours else "",
         )
-
-
-@contextmanager
-def _switches_kept() -> Iterator[None]:
-    """KernelBench's rule puts no global switch back; the next candidate must not inherit it here."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    yield
-    torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def kill_matrix(

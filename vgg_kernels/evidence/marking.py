@@ -1,7 +1,6 @@
 """Answers marked: values image by image, traces layer by layer, and in words what is wrong and where."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -23,12 +22,19 @@ class Marker:
         reference: the weights.
         verdict: takes the error behind each layer.
         note: writes one check down.
+        trace: every layer's output for some images, by name; None where the candidate has no (proper) trace.
     """
 
-    def __init__(self, exam: Exam, reference: Reference, verdict: Verdict, note: Callable[..., bool]):
+    def __init__(
+        self,
+        exam: Exam,
+        reference: Reference,
+        verdict: Verdict,
+        note: Callable[..., bool],
+        trace: Callable[[Tensor], Mapping[str, Tensor] | None],
+    ):
         self.network, self.tier, self.reference = exam.network, exam.tier, reference
-        self.verdict, self.note = verdict, note
-        self.candidate: Any = None  # what can be traced, once it is built
+        self.verdict, self.note, self.trace = verdict, note, trace
 
     def compare(self, name: str, y: Tensor, question: Question, images: Tensor | None = None) -> bool:
         """Relative error in norm of each image against its budget; a non-finite value matches nothing."""
@@ -79,28 +85,9 @@ class Marker:
         first = self.first_wrong_layer(question)
         return f"{text}; first wrong layer {first.layer}: {first.where}" if first else text
 
-    def trace(self, x: Tensor) -> dict[str, Tensor] | None:
-        """The candidate's trace, or None where it has none; a trace that raises or is misshapen is noted as failed."""
-        take = getattr(self.candidate, "trace", None)
-        if not callable(take):
-            return None
-        try:
-            trace = {name: value.float() for name, value in take(x.clone()).items()}
-        except Exception as error:
-            self.note("trace", False, f"trace raised {type(error).__name__}: {error}")
-            return None
-        for layer in self.network.layers:
-            shape = (len(x), *layer.output_shape)
-            if layer.name not in trace or tuple(trace[layer.name].shape) != shape:
-                found = list(trace[layer.name].shape) if layer.name in trace else "nothing"
-                self.note("trace", False, f"trace has {found} for {layer.name}; accepted: {list(shape)}")
-                return None
-        return trace
-
     def first_wrong_layer(self, question: Question) -> LayerResult | None:
         """Of the candidate's trace; None where it has none, or no layer by itself is wrong."""
-        take = getattr(self.candidate, "trace", None)
-        trace = self.trace(question.x) if callable(take) else None
+        trace = self.trace(question.x)
         if trace is None:
             return None
         results = by_layer(self.reference, self.network, self.tier, question.x, trace)

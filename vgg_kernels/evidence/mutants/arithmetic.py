@@ -5,7 +5,7 @@ import torch
 
 from ...workload.network import Conv
 from ...workload.precision import TIERS
-from ..emulation import LOW_SHIFT, products, split
+from ..emulation import LOW_SHIFT, ROUND, ROUND_WEIGHT, products, split
 from .base import Mutant
 
 
@@ -49,6 +49,33 @@ class FP16Accumulation(Mutant):
         return total
 
 
+class FirstLayerInBF16(Mutant):
+    """computes the first layer in bf16"""
+
+    def multiply(self, layer, x, weight):
+        if self.at(layer, "first"):
+            return products(layer, x.bfloat16().float(), weight.bfloat16().float())
+        return super().multiply(layer, x, weight)
+
+
+class LastLayerInBF16(Mutant):
+    """computes the last layer in bf16"""
+
+    def multiply(self, layer, x, weight):
+        if layer == self.network.layers[-1]:
+            return products(layer, x.bfloat16().float(), weight.bfloat16().float())
+        return super().multiply(layer, x, weight)
+
+
+class MiddleLayerInFP8(Mutant):
+    """computes one layer in fp8"""
+
+    def multiply(self, layer, x, weight):
+        if self.at(layer, "middle"):
+            return products(layer, ROUND["fp8"](x), ROUND_WEIGHT["fp8"](weight))
+        return super().multiply(layer, x, weight)
+
+
 class Truncated(Mutant):
     """truncates operands to 10 bits where fp16 rounds to nearest"""
 
@@ -58,10 +85,20 @@ class Truncated(Mutant):
 
 
 class OverflowSaturates(Mutant):
-    """saturates at fp16's largest number instead of overflowing"""
+    """saturates at fp16's largest number where a finite one overflows"""
 
     def multiply(self, layer, x, weight):
-        return super().multiply(layer, x.clamp(-TIERS["fp16"].largest, TIERS["fp16"].largest), weight)
+        largest = TIERS["fp16"].largest
+        return super().multiply(layer, torch.where(torch.isfinite(x), x.clamp(-largest, largest), x), weight)
+
+
+class InfinityClamped(Mutant):
+    """takes an infinite pixel for a large one"""
+
+    claims = "fp32"
+
+    def run(self, x):
+        return super().run(x.clamp(-1e9, 1e9))
 
 
 class NaNSwallowed(Mutant):

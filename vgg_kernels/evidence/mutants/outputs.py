@@ -90,6 +90,44 @@ class ImagesMixed(Mutant):
         return super().run((x / step).round() * step)
 
 
+class LoneImageSpecial(Mutant):
+    """forgets the last bias where an image comes alone"""
+
+    def run(self, x):
+        y = super().run(x)
+        return y - self.bias(self.network.layers[-1]) if len(x) == 1 else y
+
+
+class ImagesBeyondTenSkipped(Mutant):
+    """leaves every image behind the tenth at zero"""
+
+    def run(self, x):
+        y = super().run(x).clone()
+        y[10:] = 0
+        return y
+
+
+class OtherBatchesZero(Mutant):
+    """is right for 1, 3 and 10 images, which are what a checker asks, and returns zeros for any other number"""
+
+    def run(self, x):
+        return super().run(x) * (len(x) in (1, 3, 10))
+
+
+class NegativePixelsZero(Mutant):
+    """takes negative pixels for zero, as if every image were one of KernelBench's"""
+
+    def run(self, x):
+        return super().run(x.clamp_min(0))
+
+
+class LoudPixelsClamped(Mutant):
+    """clamps pixels to what photographs have"""
+
+    def run(self, x):
+        return super().run(x.clamp(-8, 8))
+
+
 class DropoutApplied(Mutant):
     """applies dropout in front of the last layer"""
 

@@ -1,8 +1,11 @@
 """Right values from the wrong memory: stale, remembered, reused, never written, or somebody else's."""
 
 # ruff: noqa: D102  (a mutant's class docstring is its intent; its one method is the base's)
+from threading import Thread
+from time import sleep
 from typing import ClassVar
 
+import numpy
 import torch
 
 from ...workload.network import Network
@@ -61,6 +64,63 @@ class CachedByChecksum(Mutant):
         return memory[key].clone()
 
 
+class CachedByVersion(Mutant):
+    """remembers its output by the input's address and PyTorch's count of writes to it"""
+
+    def forward(self, x):
+        memory = self.__dict__.setdefault("memory", {})
+        key = x.data_ptr(), tuple(x.shape), x._version
+        if key not in memory:
+            memory[key] = self.run(x)
+        return memory[key].clone()
+
+
+class CachedBySum(Mutant):
+    """remembers its output by the input's shape and sum"""
+
+    def forward(self, x):
+        memory = self.__dict__.setdefault("memory", {})
+        key = tuple(x.shape), round(float(x.double().sum()), 6)
+        if key not in memory:
+            memory[key] = self.run(x)
+        return memory[key].clone()
+
+
+class FirstBufferReadForever(Mutant):
+    """reads the first input of its shape that it was ever given, as a graph captured without a copy does"""
+
+    def forward(self, x):
+        captured = self.__dict__.setdefault("captured", {})
+        return self.run(captured.setdefault(tuple(x.shape), x))
+
+
+class TiresAfterThree(Mutant):
+    """computes three times, then repeats its last answer to that many images"""
+
+    def forward(self, x):
+        answers = self.__dict__.setdefault("answers", [])
+        same = [y for y in answers if len(y) == len(x)]
+        if len(answers) < 3 or not same:
+            answers.append(self.run(x))
+            return answers[-1].clone()
+        return same[-1].clone()
+
+
+class FilledLater(Mutant):
+    """returns its output before it is computed, and has a thread write it"""
+
+    def forward(self, x):
+        y = torch.zeros(len(x), self.network.classes, device=x.device)
+        content = x.clone()
+
+        def fill():
+            sleep(0.2)
+            y.copy_(self.run(content))
+
+        Thread(target=fill, daemon=True).start()
+        return y
+
+
 class InputZeroed(Mutant):
     """zeroes its input, then returns zeros, for a checker that reuses the input"""
 
@@ -73,6 +133,16 @@ class InputNormalised(Mutant):
 
     def forward(self, x):
         return self.run(x.copy_(x.half()))
+
+
+class EarlierInputZeroed(Mutant):
+    """zeroes the input of the call before, as if it were its own workspace"""
+
+    def forward(self, x):
+        if "before" in self.__dict__ and self.before.data_ptr() != x.data_ptr():
+            self.before.zero_()
+        self.before = x
+        return self.run(x)
 
 
 class WeightsRoundedInPlace(Mutant):
@@ -101,6 +171,37 @@ class OutputReused(Mutant):
         return buffers.setdefault(len(x), torch.empty_like(y)).copy_(y)
 
 
+class OutputsInTurn(Mutant):
+    """returns one of four buffers in turn"""
+
+    def forward(self, x):
+        y = self.run(x)
+        turn = self.__dict__.setdefault("turn", [])
+        turn.append(turn[-4].copy_(y) if len(turn) >= 4 and len(turn[-4]) == len(y) else y)
+        return turn[-1]
+
+
+class OutputsOverlap(Mutant):
+    """returns numpy's memory, one number further on in every call"""
+
+    def forward(self, x):
+        y = self.run(x).cpu().numpy()
+        memory = self.__dict__.setdefault("memory", numpy.zeros(4096 + y.size * 2, dtype=numpy.float32))
+        self.__dict__["start"] = start = self.__dict__.get("start", 0) + 1
+        memory[start : start + y.size] = y.ravel()
+        return torch.from_numpy(memory[start : start + y.size].reshape(y.shape))
+
+
+class EarlierOutputOverwritten(Mutant):
+    """writes into the output that it returned before"""
+
+    def forward(self, x):
+        if "before" in self.__dict__:
+            self.before.zero_()
+        self.before = self.run(x).clone()
+        return self.before
+
+
 class OutputNeverWritten(Mutant):
     """returns memory that it never wrote, hoping for what the reference left there"""
 
@@ -126,6 +227,20 @@ class StridesIgnored(Mutant):
         return self.run(x.as_strided(x.shape, torch.empty(x.shape, device="meta").stride()))
 
 
+class BatchStrideIgnored(Mutant):
+    """reads its images as if they lay one behind another"""
+
+    def forward(self, x):
+        return self.run(x.as_strided(x.shape, (x[0].numel(), *x.stride()[1:])) if x.stride(0) else x)
+
+
+class OffsetIgnored(Mutant):
+    """reads its images from where their storage begins"""
+
+    def forward(self, x):
+        return self.run(x.as_strided(x.shape, x.stride(), 0))
+
+
 class HalfReturned(Mutant):
     """returns fp16"""
 
@@ -139,3 +254,20 @@ class SwitchesTF32On(Mutant):
     def forward(self, x):
         torch.backends.cuda.matmul.allow_tf32 = True
         return self.run(x)
+
+
+class ThreadsTaken(Mutant):
+    """changes how many threads everybody has"""
+
+    def forward(self, x):
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        return self.run(x)
+
+
+class AutocastLeftOn(Mutant):
+    """leaves autocast on for everybody"""
+
+    def forward(self, x):
+        y = self.run(x)
+        torch.set_autocast_enabled("cpu", True)
+        return y
