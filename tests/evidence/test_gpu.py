@@ -1,6 +1,7 @@
 """What only a card can say of the measuring: on one, ``pytest -m gpu tests/evidence``; minutes, mostly compiling.
 
-It needs what measuring needs and pytest. Times here are of this card as it is; the bounds are wide.
+It needs what measuring needs and pytest (where the study's other libraries are missing, other files do not import:
+``--continue-on-collection-errors``). Times here are of this card as it is; the bounds are wide.
 """
 
 import subprocess

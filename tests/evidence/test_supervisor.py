@@ -29,7 +29,7 @@ def test_a_worker_that_ends_by_itself_decides(code):
     assert workers.commands[0][1:] == ["-m", "vgg_kernels", "measure"]
 
 
-@pytest.mark.parametrize("lost", [STUCK, -signal.SIGSEGV, -signal.SIGABRT])
+@pytest.mark.parametrize("lost", [STUCK, -signal.SIGALRM, -signal.SIGSEGV, -signal.SIGABRT])
 def test_a_lost_worker_is_followed_by_another(lost):
     workers, told = FakeWorkers(lost, lost, 0), []
     assert supervise(["measure"], told.append, workers) == 0

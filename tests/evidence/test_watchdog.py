@@ -1,4 +1,6 @@
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -78,6 +80,26 @@ def test_an_interruption_at_the_very_end_of_a_block_arrives_within_it():
     except KeyboardInterrupt:
         where = "behind it"
     assert where == "at its end"
+
+
+HOLDS_THE_LOCK = """
+from vgg_kernels.evidence.watchdog import Watchdog
+with Watchdog(0.2, lambda: None, grace_s=0.2):
+    sum(range(10**12))  # no other thread runs, and no signal is handled, until it is through: hours
+"""
+
+
+def test_a_library_that_holds_the_interpreters_lock_cannot_keep_the_process():
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", HOLDS_THE_LOCK], timeout=60)
+    assert done.returncode == -signal.SIGALRM
+    assert time.monotonic() - began < 30
+
+
+def test_the_last_resort_is_called_off_at_the_end_of_a_block():
+    with Watchdog(10.0, lambda: None):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 10.0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_the_interruption_reaches_a_main_thread_that_waits():

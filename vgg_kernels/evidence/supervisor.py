@@ -15,7 +15,8 @@ from .watchdog import STUCK
 
 WORKERS = 12  # at most: one a failing variant, and some to spare
 HAND_ON_S = 5.0
-DEADLY = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+LOST = (*CRASHES, signal.SIGALRM)  # the watchdog's last resort
 
 
 def supervise(
@@ -33,7 +34,7 @@ def supervise(
     for _ in range(WORKERS):
         worker = start([sys.executable, "-m", "vgg_kernels", *arguments])
         code = _wait(worker)
-        if code != STUCK and -code not in DEADLY:
+        if code != STUCK and -code not in LOST:
             return code if code >= 0 else 128 - code
         tell(f"the measuring process was lost ({_name(code)}); another goes on behind the step that cost it")
     tell(f"{WORKERS} measuring processes were lost; what they measured is in the folder")
@@ -53,7 +54,8 @@ def _wait(worker: Any) -> int:
 
 
 def _name(code: int) -> str:
-    return "a step did not end, or its device no longer answers" if code == STUCK else signal.Signals(-code).name
+    stuck = code in (STUCK, -signal.SIGALRM)
+    return "a step did not end, or its device no longer answers" if stuck else signal.Signals(-code).name
 
 
 def die_with_parent() -> None:

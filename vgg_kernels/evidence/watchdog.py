@@ -2,7 +2,9 @@
 
 A kernel that waits for ever holds ``cudaDeviceSynchronize`` for ever, and no Python exception gets in. So the limit
 is kept by a thread: it first interrupts the main thread, which suffices for anything that returns to Python, and
-after a grace period ends the process. What was measured is on the disk by then; the next process goes on behind it.
+after a grace period ends the process. Where no thread can run, because a library that hangs holds the interpreter's
+lock, a timer of the kernel ends the process after a second grace period. What was measured is on the disk by then;
+the next process goes on behind it.
 """
 
 import os
@@ -65,6 +67,9 @@ class Watchdog:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._thread.start()
+        signal.setitimer(
+            signal.ITIMER_REAL, self.limit_s + 2 * self._grace_s
+        )  # SIGALRM, unhandled: it ends the process
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,6 +78,7 @@ class Watchdog:
         Raises:
             KeyboardInterrupt: where the limit passed at the very end of the block.
         """
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._over.set()
         self._thread.join()
         if self.expired:
