@@ -23,6 +23,7 @@ class Witness:
             grace_s,
             interrupt=lambda: self.log.append("interrupt"),
             end=lambda code: (self.log.append(code), self.ended.set()),
+            alarm=lambda seconds: None,
         )
 
 

@@ -23,6 +23,11 @@ def _interrupt_main() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
+def _alarm(seconds: float) -> None:
+    """SIGALRM, which nobody handles, in so many seconds; the one wait that needs no interpreter."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 class Watchdog:
     """A context manager that interrupts the main thread (``KeyboardInterrupt``) once ``limit_s`` have passed.
 
@@ -34,6 +39,7 @@ class Watchdog:
         grace_s: seconds between the interruption and the end.
         interrupt: interrupts the main thread.
         end: ends the process at once.
+        alarm: lets the kernel end the process in so many seconds; zero calls it off.
     """
 
     def __init__(
@@ -43,9 +49,10 @@ class Watchdog:
         grace_s: float = GRACE_S,
         interrupt: Callable[[], None] = _interrupt_main,
         end: Callable[[int], None] = os._exit,
+        alarm: Callable[[float], None] = _alarm,
     ):
         self.limit_s, self._last_words, self._grace_s = limit_s, last_words, grace_s
-        self._interrupt, self._end = interrupt, end
+        self._interrupt, self._end, self._alarm = interrupt, end, alarm
         self._over = threading.Event()
         self.expired = False
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -67,9 +74,7 @@ class Watchdog:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._thread.start()
-        signal.setitimer(
-            signal.ITIMER_REAL, self.limit_s + 2 * self._grace_s
-        )  # SIGALRM, unhandled: it ends the process
+        self._alarm(self.limit_s + 2 * self._grace_s)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,7 +83,7 @@ class Watchdog:
         Raises:
             KeyboardInterrupt: where the limit passed at the very end of the block.
         """
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._alarm(0.0)
         self._over.set()
         self._thread.join()
         if self.expired:
