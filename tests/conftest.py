@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import vgg_kernels.kernels.backend  # noqa: F401 - decides how Triton runs, before any test imports what imports Triton
 from vgg_kernels.evidence.ledger import RunWriter
 from vgg_kernels.evidence.provenance import device_key
 
