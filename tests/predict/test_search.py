@@ -43,7 +43,13 @@ def test_every_layer_behind_the_stem_gets_the_models_best_tile():
 
 
 @pytest.mark.parametrize(
-    "flaw", [{"spills": 3}, {"stack_bytes": 16}, {"shared_bytes": device("h100_sxm").shared_bytes_per_block + 1}]
+    "flaw",
+    [
+        {"spills": 3},
+        {"stack_bytes": 16},
+        {"shared_bytes": device("h100_sxm").shared_bytes_per_block + 1},
+        {"mma_count": 0},
+    ],
 )
 def test_a_tile_that_the_compiler_spoils_is_dropped(monkeypatch, flaw):
     monkeypatch.setattr(search, "inspect_all", compiler(lambda launch: CLEAN))

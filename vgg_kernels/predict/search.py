@@ -95,10 +95,17 @@ def _rank(launches: list[Launch], card: Device, facts: Facts | None = None) -> t
 def _usable(
     pairs: list[tuple[Tile, list[Launch]]], facts: dict[Launch, Facts], card: Device
 ) -> list[tuple[Tile, list[Launch]]]:
-    """Those that are compiled, without spills and within a CTA's shared memory."""
-    made = [(pair, facts[pair[1][0]]) for pair in pairs if pair[1][0] in facts]
-    fits = card.shared_bytes_per_block
-    return [pair for pair, f in made if not f.spills and not f.stack_bytes and f.shared_bytes <= fits]
+    """Those that are compiled, without spills, within a CTA's shared memory and on the tier's own units.
+
+    Where tensor memory does not suffice, Triton makes a kernel without any instructions of its own and says so only
+    when it is loaded: such a one has no tensor-core instruction either.
+    """
+
+    def clean(launch: Launch, made: Facts) -> bool:
+        native = made.mma_count > 0 or launch.tier.rate == "fp32"
+        return native and not made.spills and not made.stack_bytes and made.shared_bytes <= card.shared_bytes_per_block
+
+    return [pair for pair in pairs if pair[1][0] in facts and clean(pair[1][0], facts[pair[1][0]])]
 
 
 def search(
