@@ -79,6 +79,12 @@ def test_recorded_hopper_code_is_hoppers_in_every_tensor_core_tier():
     assert not tensor[["older_mma", "spills", "stack"]].any(axis=None)
 
 
+def test_recorded_blackwell_code_is_blackwells():
+    rows = kernels.compiled_summary(compiled.facts()).query("arch == 100 and tier != 'fp32'")
+    assert (rows["own_mma"] == rows["products"]).all()
+    assert not rows[["older_mma", "spills", "stack"]].any(axis=None)
+
+
 def test_pair_rows_are_the_layers_that_use_them_and_save_bytes():
     rows = kernels.pair_rows(VGG, "fp16", "h100_sxm", 10).set_index("layer")
     assert list(rows.index) == [x.layer for x in plan(VGG, "fp16", 10) if x.tile.view == "pairs"]
