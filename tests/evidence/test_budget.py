@@ -5,8 +5,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgg_kernels.evidence.budget import CEILING, KAPPA, MARGIN, budgets, chain, consult, predicted_errors
-from vgg_kernels.evidence.emulation import Emulation
+from vgg_kernels.evidence.budget import (
+    CEILING,
+    KAPPA,
+    MARGIN,
+    budgets,
+    chain,
+    consult,
+    emulated_limit,
+    predicted_errors,
+)
+from vgg_kernels.evidence.emulation import ROUND, ROUND_WEIGHT, Emulation, products
+from vgg_kernels.evidence.mutants.arithmetic import FirstLayerInBF16
 from vgg_kernels.workload.inputs import draw
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS, tier
@@ -69,3 +79,41 @@ def test_damping_never_widens_a_budget(damping, name):
     damped = {layer: d * damping for layer, d in plain.items()}
     for layer, wide in budgets(vgg11, tier(name), plain).items():
         assert float(budgets(vgg11, tier(name), damped)[layer]) <= float(wide)
+
+
+class SumsInFP64(Emulation):
+    """The same operands in another order of summation."""
+
+    def multiply(self, layer, x, weight):
+        rounded = ROUND[self.tier.name](x).double(), ROUND_WEIGHT[self.tier.name](weight).double()
+        return products(layer, *rounded).float()
+
+
+@pytest.mark.parametrize("name", ["tf32", "fp16", "bf16", "fp8"])
+def test_the_emulations_limit_is_kept_by_another_order_of_summation(tiny_network, name):
+    model = reference(tiny_network, "kaiming", 5)
+    x = 16 * draw(tiny_network, 8, "normal", 6)
+    want = consult(model, x).logits
+    limit = emulated_limit(Emulation(model, name), x, want)
+    error = (SumsInFP64(model, name)(x).double() - want).norm(dim=1) / want.norm(dim=1)
+    assert (error <= limit).all()
+    assert (error >= limit / 2).all()
+
+
+def test_the_emulations_limit_finds_one_layer_in_the_next_coarser_arithmetic():
+    """The first of nineteen, whose error is the most diluted; the derived budget does not see it."""
+    deep = network("vgg19", image=32)
+    model = reference(deep, "kaiming", 1)
+    x = 64 * draw(deep, 3, "normal", 3)
+    oracle = consult(model, x)
+    error = (FirstLayerInBF16(model)(x).double() - oracle.logits).norm(dim=1) / oracle.logits.norm(dim=1)
+    assert (error <= budgets(deep, tier("fp16"), oracle.damping)["fc8"]).any()
+    assert (error > emulated_limit(Emulation(model, "fp16"), x, oracle.logits)).all()
+
+
+def test_the_emulations_limit_is_none_where_it_says_nothing(tiny_network):
+    model = reference(tiny_network, "kaiming", 5)
+    x = draw(tiny_network, 2, "normal", 6)
+    want = consult(model, x).logits
+    assert torch.isinf(emulated_limit(Emulation(model, "fp16x3"), x, want)).all()
+    assert torch.isinf(emulated_limit(Emulation(model, "fp16"), x * 2.0**20, want)).all()

@@ -6,11 +6,10 @@ answers are computed first, so nothing that a candidate does (patching a functio
 Where one image has to do (an interpreted VGG19), it is a photograph lit from the side. A plain one will not: its logits
 are mostly the biases', which a black image gives too, and any two images of one size and light come out alike, since
 every ReLU layer draws them together. On VGG19 with Kaiming weights plain images of all kinds lie 0.04 to 0.15 apart
-(relative, in norm), within fp8's budget. Light outshines the biases; and light from the other side enters the first
-classifier layer elsewhere, with two ReLU layers left to draw the two together instead of eighteen. Light widens the
-budget as well (damping had narrowed it), to fp8's ceiling of 0.3, and still both a black image and the other light lie
-0.7 and more away. That is the certificate of such an exam: the distance to the *nearest* of the two. A second one,
-which decides nothing, says whether the budget tells the photograph from another one in the same light; fp8's need not.
+(relative, in norm), which is fp8's budget. Light outshines the biases; and light from the other side enters the first
+classifier layer elsewhere, with two ReLU layers left to draw the two together instead of eighteen. The certificate of
+such an exam is the distance to the *nearest* of three strangers: no image, another photograph in the same light, the
+same one lit from the other side.
 """
 
 import secrets
@@ -30,7 +29,8 @@ from ..workload.precision import FP32_MAX, Tier
 from ..workload.precision import tier as find_tier
 from ..workload.reference import Reference, activations, relative_error
 from ..workload.weights import KERNELBENCH_SEED, reference
-from .budget import Oracle, budgets, consult
+from .budget import Oracle, budgets, consult, emulated_limit
+from .emulation import Emulation
 from .sensitivity import Certificate, nearest, normwise, require_fit
 
 KAIMING, DEFAULT = "kaiming", "kernelbench"
@@ -236,16 +236,24 @@ class Author:
 
     def __init__(self, network: Network, tier: Tier, device: torch.device):
         self.network, self.tier, self.device = network, tier, device
+        self._emulated: tuple[Reference, Emulation] | None = None  # the last one, for its weights are copies
+
+    def emulation(self, model: Reference) -> Emulation:
+        """The tier's emulation of the model."""
+        if self._emulated is None or self._emulated[0] is not model:
+            self._emulated = model, Emulation(model, self.tier.name)
+        return self._emulated[1]
 
     def question(self, model: Reference, kind: str, x: Tensor, *, keep: bool = False) -> Question:
         """Images with their answer and budget; ``keep`` keeps every layer's answer too."""
         x = x.to(self.device)
         oracle = consult(model, x)
-        budget = budgets(self.network, self.tier, oracle.damping)
+        last, budget = self.network.layers[-1].name, budgets(self.network, self.tier, oracle.damping)
         with strict_fp32():
             eager = relative_error(model(x), oracle.logits)
+            limit = emulated_limit(self.emulation(model), x, oracle.logits)
+        budget[last] = torch.minimum(budget[last], limit)
         if not keep:
-            last = self.network.layers[-1].name
             oracle = Oracle({last: oracle.logits}, {last: oracle.damping[last]})
         return Question(kind, x, oracle, budget, eager)
 
@@ -312,32 +320,32 @@ class Author:
             ),
         )
 
+    def strangers(self, model: Reference, seed: int) -> dict[str, Tensor]:
+        """What must not pass for the side-lit photograph of that seed: logits ``[1, classes]`` float64 by name."""
+        photographs = draw(self.network, 2, "photographs", seed)
+        light = self.light(model, photographs[:1])
+        images = {
+            "no image": torch.zeros_like(photographs[:1]),
+            "another photograph": side_lit(photographs[1:], light),
+            "light from the other side": side_lit(photographs[:1], light, other_side=True),
+        }
+        return {name: consult(model, x.to(self.device)).logits for name, x in images.items()}
+
     def certify(
         self, weights: str, model: Reference, questions: list[Question], seed: int
-    ) -> tuple[list[Certificate], Tensor]:
-        """What the questions can see, the deciding certificate first, and the logits that say so."""
+    ) -> tuple[Certificate, Tensor]:
+        """What the questions can see, and the logits that say so."""
         last = self.network.layers[-1].name
         outputs = torch.cat([q.oracle.logits for q in questions])
         budget = torch.cat([q.budget[last] for q in questions])
         kinds = ", ".join(dict.fromkeys(q.kind for q in questions))
         name = f"this gate, {self.tier.name}"
         if len(outputs) > 1:
-            return [normwise(name, weights, kinds, outputs, budget)], outputs
-        photographs = draw(self.network, 2, "photographs", seed).to(self.device)
-        light = self.light(model, photographs[:1])
-        black, other_side, another = (
-            consult(model, x).logits
-            for x in (
-                torch.zeros_like(photographs[:1]),
-                side_lit(photographs[:1], light, other_side=True),
-                side_lit(photographs[1:], light),
-            )
-        )
-        far = torch.cat([black, other_side])
-        return [
-            nearest(name, weights, f"{kinds}; no image, lit from the other side", outputs, far, float(budget)),
-            nearest(name, weights, f"{kinds}; another photograph in its light", outputs, another, float(budget)),
-        ], torch.cat([outputs, far])
+            return normwise(name, weights, kinds, outputs, budget), outputs
+        strangers = self.strangers(model, seed)
+        others = torch.cat(list(strangers.values()))
+        inputs = f"{kinds}; {', '.join(strangers)}"
+        return nearest(name, weights, inputs, outputs, others, float(budget)), torch.cat([outputs, others])
 
 
 @torch.no_grad()
@@ -390,11 +398,11 @@ def prepare(
     certificates: list[Certificate] = []
 
     def add(paper: Paper) -> None:
-        found, logits = author.certify(paper.weights, paper.reference, list(paper.questions), seed)
+        certificate, logits = author.certify(paper.weights, paper.reference, list(paper.questions), seed)
         if paper.weights == KAIMING:
-            require_fit(logits, found[0])
+            require_fit(logits, certificate)
         papers.append(paper)
-        certificates.extend(found)
+        certificates.append(certificate)
 
     with torch.no_grad():
         if DEFAULT in schemes and amount.default_batch:

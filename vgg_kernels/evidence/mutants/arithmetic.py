@@ -49,31 +49,34 @@ class FP16Accumulation(Mutant):
         return total
 
 
-class FirstLayerInBF16(Mutant):
+class OneLayerInBF16(Mutant):
+    """(computes one layer in bf16)"""
+
+    where = ""
+
+    def multiply(self, layer, x, weight):
+        last = self.where == "classifier" and layer == self.network.layers[-1]
+        if last or (self.where != "classifier" and self.at(layer, self.where)):
+            return products(layer, ROUND["bf16"](x), ROUND_WEIGHT["bf16"](weight))
+        return super().multiply(layer, x, weight)
+
+
+class FirstLayerInBF16(OneLayerInBF16):
     """computes the first layer in bf16"""
 
-    def multiply(self, layer, x, weight):
-        if self.at(layer, "first"):
-            return products(layer, x.bfloat16().float(), weight.bfloat16().float())
-        return super().multiply(layer, x, weight)
+    where = "first"
 
 
-class LastLayerInBF16(Mutant):
-    """computes the last layer in bf16"""
+class MiddleLayerInBF16(OneLayerInBF16):
+    """computes the middle convolution in bf16"""
 
-    def multiply(self, layer, x, weight):
-        if layer == self.network.layers[-1]:
-            return products(layer, x.bfloat16().float(), weight.bfloat16().float())
-        return super().multiply(layer, x, weight)
+    where = "middle"
 
 
-class MiddleLayerInFP8(Mutant):
-    """computes one layer in fp8"""
+class LastLayerInBF16(OneLayerInBF16):
+    """computes the last layer of the classifier in bf16"""
 
-    def multiply(self, layer, x, weight):
-        if self.at(layer, "middle"):
-            return products(layer, ROUND["fp8"](x), ROUND_WEIGHT["fp8"](weight))
-        return super().multiply(layer, x, weight)
+    where = "classifier"
 
 
 class Truncated(Mutant):
