@@ -38,7 +38,7 @@ from vgg_kernels.workload.reference import Reference
 
 table = network("vgg11", image=32)
 model = VGG.from_reference(Reference(table), tier=sys.argv[1])
-forward, packed = model._prepare(torch.rand(3, 3, 32, 32))
+forward, packed = model.prepare(torch.rand(3, 3, 32, 32))
 for _ in range(2):
     forward.run(torch.rand(3, 3, 32, 32), packed)
 print(len(forward.launches), *counts())

@@ -49,7 +49,7 @@ def test_a_layer_that_was_not_launched_is_caught(found, module):
 
 def test_what_is_timed_is_the_layers_own_launches(found, monkeypatch):
     stage, launched = found["fc6"], []
-    monkeypatch.setattr(stage._forward, "_launch", lambda launch, *_: launched.append(launch.layer))
+    monkeypatch.setattr(stage._forward, "launch", lambda launch, *_: launched.append(launch.layer))
     stage.call()
     assert launched
     assert set(launched) == {"fc6"}

@@ -23,7 +23,7 @@ def ran(narrow, alive):
     model = VGG(narrow, "fp16")
     model.load_state_dict(alive.state_dict())
     x = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    forward, packed = model._prepare(x)
+    forward, packed = model.prepare(x)
     before = addresses(forward)
     forward.partial.fill_(float("nan"))
     forward.logits.fill_(float("nan"))

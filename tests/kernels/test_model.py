@@ -153,7 +153,7 @@ def test_a_new_weight_at_an_old_address_is_not_missed(narrow, alive, x):
     for i in range(1, 25):
         del layer.weight
         layer.weight = nn.Parameter(torch.full((256, 256), float(i)), requires_grad=False)
-        replaced._prepare(x)
+        replaced.prepare(x)
         packed = replaced._packed["fc6"]
         assert (packed.planes[0].float() * packed.alpha[:, None]).mean() == i
 

@@ -22,7 +22,7 @@ class Stage:
 
     def __init__(self, model: VGG, images: Tensor, layer: str):
         self.layer, self._images = layer, images
-        self._forward, self._packed = model._prepare(images)
+        self._forward, self._packed = model.prepare(images)
         launches = self._forward.launches
         self._mine = [launch for launch in launches if launch.layer == layer]
         self._before = launches[: launches.index(self._mine[0])]
@@ -33,7 +33,7 @@ class Stage:
 
     def _run(self, launches) -> None:
         for launch in launches:
-            self._forward._launch(launch, self._images, self._packed[launch.layer])
+            self._forward.launch(launch, self._images, self._packed[launch.layer])
 
     def _write(self, draw: int) -> None:
         fill_images(self._images, self._generator.manual_seed(draw))
@@ -54,19 +54,15 @@ class Stage:
     def keep(self, output: Tensor) -> None:
         """Nothing to copy: the buffer itself is compared after timing."""
 
-    def _values(self) -> Tensor:
-        values = self._forward.outputs.get(self.layer)
-        return self._forward.logits.clone() if values is None else values.values()
-
     def repeat(self) -> None:
         """Take what the last call left in the buffer, then this layer's answers for its images and for those before."""
-        self._outputs = [self._values()]
+        self._outputs = [self._forward.values(self.layer)]
         self._answers = []
         for draw in (self._draw, self._draw - 1):
             self._write(draw)
             with torch.no_grad():
                 self._run([*self._before, *self._mine])
-            self._answers.append(self._values())
+            self._answers.append(self._forward.values(self.layer))
 
     def check(self, module: Reference, bound: float) -> Check:
         """The last call's output against the reference's for the same images, and against ``repeat``'s answers."""

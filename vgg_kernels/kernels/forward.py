@@ -76,7 +76,7 @@ class Forward:
     def run(self, x: Tensor, packed: Mapping[str, Packed]) -> Tensor:
         """Launch everything once, from images ``[N, 3, H, W]`` fp32; returns the logits' buffer."""
         for launch in self.launches:
-            self._launch(launch, x, packed[launch.layer])
+            self.launch(launch, x, packed[launch.layer])
         return self.logits
 
     def replay(self, x: Tensor, packed: Mapping[str, Packed]) -> Tensor:
@@ -91,7 +91,13 @@ class Forward:
         self.graph.replay()
         return self.logits
 
-    def _launch(self, launch: Launch, x: Tensor, weights: Packed) -> None:
+    def values(self, layer: str) -> Tensor:
+        """A copy of what a layer left: fp32, ``[N, C, H, W]`` behind ReLU and pool, or ``[N, features]``."""
+        found = self.outputs.get(layer)
+        return self.logits.clone() if found is None else found.values()
+
+    def launch(self, launch: Launch, x: Tensor, weights: Packed) -> None:
+        """One of ``launches`` by itself, on what the launches before it left; ``x`` are the images."""
         layer, name = launch.shape, launch.layer
         if isinstance(layer, Linear):
             target = self.outputs.get(name, self.logits)

@@ -86,10 +86,9 @@ class VGG(Reference):
     def trace(self, x: Tensor) -> dict[str, Tensor]:
         """Every layer's output by layer name, fp32, ``[N, C, H, W]`` behind ReLU and pool, or ``[N, features]``."""
         self._check(x)
-        forward, packed = self._prepare(x)
-        logits = forward.run(x, packed)
-        values = {name: activation.values() for name, activation in forward.outputs.items()}
-        return values | {self.network.layers[-1].name: logits.clone()}
+        forward, packed = self.prepare(x)
+        forward.run(x, packed)
+        return {layer.name: forward.values(layer.name) for layer in self.network.layers}
 
     @torch.no_grad()
     def calibrate(self, x: Tensor) -> "VGG":
@@ -174,7 +173,12 @@ class VGG(Reference):
         except UnknownName:
             return DEFAULT_DEVICE  # tiles are right on every card; only their ranking is the H100's
 
-    def _prepare(self, x: Tensor) -> tuple[Forward, dict[str, Packed]]:
+    def prepare(self, x: Tensor) -> tuple[Forward, dict[str, Packed]]:
+        """The launches and the packed weights that images like ``x`` run with; made where they are not at hand.
+
+        Raises:
+            ValueError: where the parameters are inference tensors.
+        """
         if self._home().is_inference():  # asked here: torch.compile cannot trace the question
             raise ValueError(
                 "the model's parameters were made under torch.inference_mode, where PyTorch does not count changes, "
@@ -218,10 +222,10 @@ def _forward(x: Tensor, model: int) -> Tensor:
     """The forward as an operator that ``torch.compile`` treats as one opaque node."""
     vgg = _MODELS[model]
     if not x.is_cuda:
-        forward, packed = vgg._prepare(x)
+        forward, packed = vgg.prepare(x)
         return forward.run(x, packed).clone()
     with torch.cuda.device(x.device):
-        forward, packed = vgg._prepare(x)
+        forward, packed = vgg.prepare(x)
         if torch.cuda.is_current_stream_capturing():  # the caller's graph takes our launches
             return forward.run(x, packed).clone()
         return forward.replay(x, packed).clone()
