@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vgg_kernels.kernels.plan import plan
-from vgg_kernels.report.export import check, load, source, violations
+from vgg_kernels.report.export import check, crop, load, source, violations
 from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.network import Conv, Linear, Network, network
 from vgg_kernels.workload.precision import TIERS
@@ -74,4 +74,26 @@ def test_the_file_passes_its_own_check(tmp_path):
     path = tmp_path / "model_new.py"
     path.write_text(source(subject, "fp16", 1))
     outcome = check(path, subject, "fp16", 1)
+    assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_the_real_problems_crop_has_its_layers_and_tiles(name):
+    real = [launch for launch in plan(network("vgg19"), name, 10) if launch.flops_per_iteration]
+    small, launches = crop(network("vgg19"), name, 10)
+    cropped = [launch for launch in launches if launch.flops_per_iteration]
+    assert [(launch.layer, launch.kernel, launch.tile) for launch in cropped] == [
+        (launch.layer, launch.kernel, launch.tile) for launch in real
+    ]
+    assert [layer.parameters for layer in small.convs] == [layer.parameters for layer in network("vgg19").convs]
+    assert {launch.kernel for launch in launches} >= {launch.kernel for launch in plan(network("vgg19"), name, 10)}
+    assert {launch.batch for launch in launches} == {1}
+
+
+def test_the_real_problems_crop_passes_its_own_check(tmp_path):
+    """VGG19's nineteen layers under the tiles that its file carries, interpreted: some twenty seconds of one core."""
+    small, launches = crop(network("vgg19"), "fp16", 10)
+    path = tmp_path / "model_new.py"
+    path.write_text(source(small, "fp16", 1, launches))
+    outcome = check(path, small, "fp16", 1)
     assert outcome.passed, outcome

@@ -4,6 +4,11 @@ KernelBench constructs the reference and ``ModelNew`` after the same seed, moves
 static checker refuses exception handlers and the keyword for an empty statement, even in text. So the file draws its
 parameters in the reference's order, packs them at the first call, and carries the kernels' source, with the tiles that
 the plan has chosen for its batch size written out.
+
+``check`` runs a file. VGG19's own takes a GPU: ten images, interpreted, are hours. Without one its ``crop`` is run, a
+file written in the same way from the same source: every layer with its channels and under the very tile that VGG19's
+file has for it, on one image of 32 pixels. What that leaves unseen is the size alone: how many tiles cover an image,
+the first classifier layer's 25,088 features, and several images at once.
 """
 
 import importlib.util
@@ -14,12 +19,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..evidence.budget import budgets, consult
+from ..evidence.exam import Author
 from ..evidence.kernelbench import TOLERANCE, accepts, trial_inputs
 from ..kernels.model import DEFAULT_DEVICE
-from ..kernels.plan import plan
+from ..kernels.plan import Launch, conv_launches, linear_launch, plan
 from ..workload.inputs import draw
-from ..workload.network import Network
+from ..workload.network import REDUCTION, Conv, Network
+from ..workload.network import network as find_network
 from ..workload.precision import tier as find_tier
 from ..workload.weights import KERNELBENCH_SEED, reference
 from .bundle import bundle
@@ -113,24 +119,49 @@ class ModelNew(nn.Module):
 '''
 
 
-def source(network: Network, tier_name: str, batch: int = 10) -> str:
+def crop(network: Network, tier_name: str, batch: int = 10) -> tuple[Network, tuple[Launch, ...]]:
+    """The network on the smallest image, and its launches for one under the tiles that the whole one has for a batch.
+
+    Raises:
+        UnknownName: for a tier that does not exist.
+        ValueError: for a batch that the plan refuses.
+    """
+    small, tier = find_network(network.name, image=REDUCTION, classes=network.classes), find_tier(tier_name)
+    chosen = {
+        launch.layer: launch.tile
+        for launch in plan(network, tier_name, batch, DEFAULT_DEVICE)
+        if launch.flops_per_iteration
+    }
+    stem, *layers = small.layers
+    launches = [launch for launch in plan(small, tier_name, 1, DEFAULT_DEVICE) if launch.layer == stem.name]
+    for layer in layers:
+        tile = chosen[layer.name]
+        if isinstance(layer, Conv):
+            launches += conv_launches(layer, tier, 1, tile, pad=int(layer != small.convs[-1]))
+        else:
+            launches.append(linear_launch(layer, tier, 1, tile))
+    return small, tuple(launches)
+
+
+def source(network: Network, tier_name: str, batch: int = 10, launches: tuple[Launch, ...] = ()) -> str:
     """The file's text.
 
     Args:
         network: the network.
         tier_name: precision tier.
         batch: the batch size that it is for; it refuses others.
+        launches: what it launches; by default what the plan has for an H100 SXM.
 
     Raises:
         UnknownName: for a tier that does not exist.
         ValueError: for a batch that the plan refuses, or where the text would break KernelBench's rules.
     """
     tier = find_tier(tier_name)
-    launches = ", ".join(map(repr, plan(network, tier_name, batch, DEFAULT_DEVICE)))
+    listed = ", ".join(map(repr, launches or plan(network, tier_name, batch, DEFAULT_DEVICE)))
     frozen = f"""def plan(network, tier_name, batch, device):
     if batch != {batch}:
         raise ValueError(f"a batch of {{batch}} images; this file was written for {batch}")
-    return ({launches},)"""
+    return ({listed},)"""
     text = (
         HEADER.format(network=network.name.upper(), summary=tier.summary, tier=tier.name, batch=batch)
         + bundle(ROOTS, {(f"{KERNELS}.plan", "plan"): frozen})
@@ -213,9 +244,8 @@ def check(path: Path, network: Network, tier_name: str, batch: int = 10, device:
     real = reference(network, "kaiming", KERNELBENCH_SEED).to(device)
     candidate.load_state_dict(real.state_dict())
     x = draw(network, batch, "photographs", KERNELBENCH_SEED).to(device)
-    oracle = consult(real, x)
-    allowed = budgets(network, find_tier(tier_name), oracle.damping)[network.layers[-1].name]
-    got = candidate(x).double()
-    error = ((got - oracle.logits).norm(dim=1) / oracle.logits.norm(dim=1)).nan_to_num(nan=float("inf"))
+    question = Author(network, find_tier(tier_name), torch.device(device)).question(real, "photographs", x)
+    want, allowed = question.oracle.logits, question.budget[network.layers[-1].name]
+    error = ((candidate(x).double() - want).norm(dim=1) / want.norm(dim=1)).nan_to_num(nan=float("inf"))
     worst = int((error / allowed).argmax())
     return Outcome(same, accepted, float(error[worst]), float(allowed[worst]))
