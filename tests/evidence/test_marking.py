@@ -42,3 +42,12 @@ def test_one_wrong_pixel_of_a_layer_is_found(tiny_network, name):
     verdict = verify(lambda model: OnePixel(model, name), tiny_network, name, effort="single", seed=5)
     local = [f for f in verdict.failures if f.name.startswith("layer ")]
     assert [(f.name, f.detail) for f in local] == [("layer conv3", "wrong at image 0, row 3, column 2")]
+
+
+def test_fp32s_accuracy_is_claimed_of_the_lone_photograph_too(tiny_network):
+    class Rougher(Emulation):
+        def forward(self, x):
+            return super().forward(x) * (1 + 1e-6)
+
+    verdict = verify(lambda model: Rougher(model, "fp16x3"), tiny_network, "fp16x3", effort="single", seed=5)
+    assert [f.name for f in verdict.failures] == ["as accurate as eager fp32"]

@@ -11,7 +11,7 @@ from .localise import LayerResult, by_layer, ranges, where_wrong
 from .verdict import LayerError, Verdict
 
 FP32_GRADE = 1.5  # fp16x3 claims fp32's accuracy: at most this many times eager fp32's own error
-FP32_GRADE_KINDS = ("mixed", *REAL_KINDS)
+FP32_GRADE_KINDS = ("mixed", "side-lit", *REAL_KINDS)
 
 
 class Marker:
