@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vgg_kernels.evidence.budget import budgets, consult
-from vgg_kernels.evidence.exam import DUSK, LOUD, prepare, side_lit
+from vgg_kernels.evidence.exam import LOUD, prepare
 from vgg_kernels.evidence.sensitivity import normwise
 from vgg_kernels.workload.inputs import draw
 from vgg_kernels.workload.network import network
@@ -12,15 +12,6 @@ from vgg_kernels.workload.precision import tier
 from vgg_kernels.workload.weights import reference
 
 DEEP = network("vgg19", image=96)
-
-
-def test_light_falls_evenly_in_octaves_from_the_left():
-    lit = side_lit(torch.ones(1, 3, 4, 7), 32.0)
-    columns = lit[0, 0, 0].log2()
-    assert columns[0] == 5
-    assert columns[-1] == torch.tensor(32 * DUSK).log2()
-    assert torch.allclose(columns.diff(), columns.diff()[0].expand(6))
-    assert torch.equal(side_lit(torch.ones(1, 3, 4, 7), 32.0, other_side=True), lit.flip(3))
 
 
 def test_one_image_is_enough_for_the_coarsest_tier_on_the_deepest_network():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from vgg_kernels.evidence.emulation import Emulation
-from vgg_kernels.evidence.exam import Question
+from vgg_kernels.evidence.paper import Question
 from vgg_kernels.evidence.verify import examine, verify
 
 

@@ -2,6 +2,7 @@
 
 A paper is one set of weights with its questions; a question is one batch with its oracle and its error budget. The
 answers are computed first, so nothing that a candidate does (patching a function, writing into a weight) reaches them.
+One question is answered last instead, when the candidate has: its answer cannot have been looked up.
 
 Where one image has to do (an interpreted VGG19), it is a photograph lit from the side. A plain one will not: its logits
 are mostly the biases', which a black image gives too, and any two images of one size and light come out alike, since
@@ -13,7 +14,7 @@ same one lit from the other side.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -31,13 +32,12 @@ from ..workload.reference import Reference, activations, relative_error
 from ..workload.weights import KERNELBENCH_SEED, reference
 from .budget import Oracle, budgets, consult, emulated_limit
 from .emulation import Emulation
+from .images import LAYOUTS, mixed, one_hot, side_lit
+from .paper import DEFAULT, KAIMING, Change, Exam, Layout, Paper, Poison, Question, backwards
 from .sensitivity import Certificate, nearest, normwise, require_fit
 
-KAIMING, DEFAULT = "kaiming", "kernelbench"
-REAL_KINDS = ("normal", "photographs", "uniform")
 QUIET = 2.0**-4  # the faintest image of "range", as a factor on N(0, 1)
 LOUD = 2.0**6  # the loudest, unless the tier's range ends before
-DUSK = 2.0**-3  # the light on the far side of a side-lit image, of that on the near side
 SPIKE = 2.0**10  # a lit pixel, bright enough to outshine the biases, unless the tier's range ends before
 SAFE = 4  # activations of the inputs above stay below the tier's largest number over this
 LATER = "extremes"  # what later weight sets are asked
@@ -80,155 +80,8 @@ EFFORTS = {
 }
 
 
-@dataclass(frozen=True)
-class Question:
-    """One batch with its answer and the error that each image may have.
-
-    Attributes:
-        kind: what its images are.
-        x: ``[N, 3, image, image]`` fp32.
-        oracle: the answer; every layer of a paper's first question, the logits alone of the others.
-        budget: largest relative error in norm by layer name, ``[N]``.
-        eager_error: the relative error of eager fp32 itself, over the whole batch.
-    """
-
-    kind: str
-    x: Tensor
-    oracle: Oracle
-    budget: Mapping[str, Tensor]
-    eager_error: float
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A question's images once more, in unusual strides: ``view`` makes them from a copy of the question's."""
-
-    name: str
-    view: Callable[[Tensor], Tensor]
-    question: Question
-
-
-@dataclass(frozen=True)
-class Poison:
-    """A question's images with a pixel of some spoilt.
-
-    Attributes:
-        x: the images.
-        spoilt: by image, what the pixel is.
-        finite: where torch's own logits stay finite, ``[N, classes]``.
-        question: the answers for the other images.
-    """
-
-    x: Tensor
-    spoilt: Mapping[int, str]
-    finite: Tensor
-    question: Question
-
-    @property
-    def name(self) -> str:
-        """What the pixels are."""
-        return " and ".join(self.spoilt.values())
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of weights after the candidate was built, and the answer to the first question that follows from it."""
-
-    name: str
-    apply: Callable[[torch.nn.Module], object]
-    reference: Reference
-    question: Question
-
-
-@dataclass(frozen=True)
-class Paper:
-    """One set of weights and what is asked of it."""
-
-    weights: str
-    seed: int
-    reference: Reference
-    questions: tuple[Question, ...]
-    layouts: tuple[Layout, ...] = ()
-    poison: Poison | None = None
-    overflow: Question | None = None
-    changes: tuple[Change, ...] = ()
-    unanswered: bool = False
-
-
-@dataclass(frozen=True)
-class Exam:
-    """All papers of one network and tier, and what they can see."""
-
-    network: Network
-    tier: Tier
-    effort: str
-    seed: int
-    device: torch.device
-    papers: tuple[Paper, ...]
-    certificates: tuple[Certificate, ...]
-
-    @property
-    def calls(self) -> int:
-        """How often a candidate is going to be called, for a progress bar."""
-        return sum(
-            len(p.questions) + len(p.layouts) + len(p.changes) + bool(p.poison) + bool(p.overflow) + p.unanswered
-            + bool(p.changes)  # the first question again
-            for p in self.papers
-        )  # fmt: skip
-
-
 def _power_of_two(x: float) -> float:
     return 2.0 ** floor(log2(x))
-
-
-def one_hot(network: Network, batch: int, value: float) -> Tensor:
-    """Black images with one lit pixel each: corners, borders, the middle; the last of a full batch stays black.
-
-    A tap that reads across the border, or a row that bleeds into the next, moves the pixel.
-    """
-    end, middle = network.image - 1, network.image // 2
-    places = [(0, 0), (end, end), (0, end), (end, 0), (0, middle), (middle, end), (end, middle), (middle, 0)]
-    places.append((middle, middle))
-    x = torch.zeros(batch, 3, network.image, network.image)
-    for i, (row, column) in zip(range(batch), places, strict=False):
-        x[i, i % 3, row, column] = value
-    return x
-
-
-def mixed(network: Network, batch: int, seed: int) -> Tensor:
-    """Images of every real kind in turn, all different."""
-    drawn = [draw(network, batch, kind, seed + i) for i, kind in enumerate(REAL_KINDS)]
-    return torch.stack([drawn[i % len(drawn)][i] for i in range(batch)])
-
-
-def side_lit(x: Tensor, light: float, *, other_side: bool = False) -> Tensor:
-    """Images ``[N, 3, H, W]`` times ``light`` at their left edge, falling evenly in octaves to ``DUSK`` of it."""
-    falling = torch.exp2(torch.linspace(log2(light), log2(light * DUSK), x.shape[3], device=x.device))
-    return x * (falling.flip(0) if other_side else falling)
-
-
-def _slice(x: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Tensor:
-    """Every other image of a batch, from the second on."""
-    wide = torch.full((2 * len(x), *x.shape[1:]), 7.0, device=x.device).contiguous(memory_format=memory_format)
-    wide[1::2] = x
-    return wide[1::2]
-
-
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last),
-    "strided slice": _slice,
-    "channels_last slice": lambda x: _slice(x, torch.channels_last),
-    "expanded": lambda x: x[:1].expand_as(x),
-}
-
-
-def backwards(question: Question) -> Question:
-    """The question with its images in reverse order."""
-    answers = Oracle(
-        *({k: v.flip(0) for k, v in part.items()} for part in (question.oracle.outputs, question.oracle.damping))
-    )
-    budget = {name: value.flip(0) for name, value in question.budget.items()}
-    return Question(question.kind, question.x.flip(0), answers, budget, question.eager_error)
 
 
 class Author:

@@ -10,9 +10,10 @@ from ..workload.network import Network
 from ..workload.precision import TIERS
 from ..workload.reference import Reference
 from .emulation import Emulation
-from .exam import DEFAULT, KAIMING, Exam, prepare
+from .exam import prepare
 from .kernelbench import BATCH, FIRST_TOLERANCE, TOLERANCE, TRIALS, Rule
 from .mutants.catalogue import MUTANTS
+from .paper import DEFAULT, KAIMING, Exam
 from .surroundings import kept
 from .verdict import Verdict
 from .verify import WATCHED, examine

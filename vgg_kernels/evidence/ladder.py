@@ -16,7 +16,8 @@ from ..workload.reference import activations
 from ..workload.weights import KERNELBENCH_SEED, SCHEMES, reference
 from .budget import budgets, consult, predicted_errors
 from .emulation import Emulation
-from .exam import REAL_KINDS, mixed, strict_fp32
+from .exam import strict_fp32
+from .images import REAL_KINDS, mixed
 from .kernelbench import FIRST_TOLERANCE, TOLERANCE
 from .sensitivity import elementwise
 

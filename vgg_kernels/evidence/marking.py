@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ..workload.reference import Reference, relative_error
-from .exam import REAL_KINDS, Exam, Question
+from .images import REAL_KINDS
 from .localise import LayerResult, by_layer, ranges, where_wrong
+from .paper import Exam, Question
 from .verdict import LayerError, Verdict
 
 FP32_GRADE = 1.5  # fp16x3 claims fp32's accuracy: at most this many times eager fp32's own error

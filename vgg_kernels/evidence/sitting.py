@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from . import kernelbench
-from .exam import DEFAULT, KAIMING, Change, Exam, Paper, Poison, Question, answer_now, strict_fp32, unanswered
+from .exam import answer_now, strict_fp32, unanswered
 from .kernelbench import Build
 from .localise import ranges
 from .marking import Marker
+from .paper import DEFAULT, KAIMING, Change, Exam, Paper, Poison, Question
 from .surroundings import Watched, kept, poisoned_memory, same_bits, share_memory
 from .verdict import Check, Verdict
 

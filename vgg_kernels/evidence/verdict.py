@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 
-from .exam import KAIMING
+from .paper import KAIMING
 from .sensitivity import Certificate
 
 

@@ -19,8 +19,9 @@ from collections.abc import Callable
 import torch
 
 from ..workload.network import Network
-from .exam import KAIMING, Exam, prepare
+from .exam import prepare
 from .kernelbench import Build
+from .paper import KAIMING, Exam
 from .sitting import Sitting, Stop
 from .surroundings import watched
 from .verdict import Verdict
@@ -103,7 +104,7 @@ def verify(
 
 
 JUDGES = (
-    *("budget", "emulation", "exam", "kernelbench", "localise", "marking"),
+    *("budget", "emulation", "exam", "images", "kernelbench", "localise", "marking", "paper"),
     *("sensitivity", "sitting", "surroundings", "verdict", "verify"),
 )
 WATCHED = watched(

@@ -31,59 +31,50 @@ class FirstModelKept(Mutant):
         self.load_state_dict(state)
 
 
-class CachedByPointer(Mutant):
+class Remembering(Mutant):
+    """(remembers its output by what ``key`` says of the input)"""
+
+    def forward(self, x):
+        memory = self.__dict__.setdefault("memory", {})
+        key = tuple(x.shape), self.key(x)
+        if key not in memory:
+            memory[key] = self.run(x)
+        return memory[key].clone()
+
+
+class CachedByPointer(Remembering):
     """remembers its output by the input's address"""
 
-    def forward(self, x):
-        memory = self.__dict__.setdefault("memory", {})
-        key = x.data_ptr(), tuple(x.shape)
-        if key not in memory:
-            memory[key] = self.run(x)
-        return memory[key].clone()
+    def key(self, x):
+        return x.data_ptr()
 
 
-class CachedByContent(Mutant):
+class CachedByContent(Remembering):
     """remembers its output by the input's content"""
 
-    def forward(self, x):
-        memory = self.__dict__.setdefault("memory", {})
-        key = hash(x.cpu().numpy().tobytes())
-        if key not in memory:
-            memory[key] = self.run(x)
-        return memory[key].clone()
+    def key(self, x):
+        return hash(x.cpu().numpy().tobytes())
 
 
-class CachedByChecksum(Mutant):
+class CachedByChecksum(Remembering):
     """remembers its output by the input's shape and first pixel"""
 
-    def forward(self, x):
-        memory = self.__dict__.setdefault("memory", {})
-        key = tuple(x.shape), float(x.flatten()[0])
-        if key not in memory:
-            memory[key] = self.run(x)
-        return memory[key].clone()
+    def key(self, x):
+        return float(x.flatten()[0])
 
 
-class CachedByVersion(Mutant):
+class CachedByVersion(Remembering):
     """remembers its output by the input's address and PyTorch's count of writes to it"""
 
-    def forward(self, x):
-        memory = self.__dict__.setdefault("memory", {})
-        key = x.data_ptr(), tuple(x.shape), x._version
-        if key not in memory:
-            memory[key] = self.run(x)
-        return memory[key].clone()
+    def key(self, x):
+        return x.data_ptr(), x._version
 
 
-class CachedBySum(Mutant):
+class CachedBySum(Remembering):
     """remembers its output by the input's shape and sum"""
 
-    def forward(self, x):
-        memory = self.__dict__.setdefault("memory", {})
-        key = tuple(x.shape), round(float(x.double().sum()), 6)
-        if key not in memory:
-            memory[key] = self.run(x)
-        return memory[key].clone()
+    def key(self, x):
+        return round(float(x.double().sum()), 6)
 
 
 class FirstBufferReadForever(Mutant):
