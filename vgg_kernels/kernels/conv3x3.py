@@ -14,6 +14,11 @@ unmoved only as the operand B; as A it would pass through registers at every ste
 boxes are *swapped*: weights on M, pixels on N. There the pool's neighbours lie in one thread's registers, and
 narrow layers (C_out = 64) read their wide operand once for all 64 channels.
 
+fp16x3 adds each step's product of the high halves to its sum on the FMA units, which round to nearest. Tensor cores are
+reported to truncate what they add up (Ootomo and Yokota, IJHPCA 2022; triton-lang/triton#4603 shows what that does to
+Triton's own 3xTF32): all 4608 products of conv4 summed there would cost the fp32 grade (``evidence.truncation``). The
+cross products, 2^-11 as large, stay there; the other tiers' operands are coarser than what truncation takes.
+
 A third view, row pairs, is a kernel of its own: ``row_pairs``. Tried and left, each seen in the code that Triton 3.7
 makes for sm_90: two-CTA clusters (``num_ctas=2``) load without multicast, so L2 is asked for as much; warp
 specialisation (``warp_specialize=True``) is ignored. A persistent grid would hide the fill of a tile behind the end
@@ -28,7 +33,7 @@ from torch import Tensor
 
 from . import row_pairs, tiles
 from .layout import Activation, Packed, descriptors
-from .numerics import low_half, max_over, relu, storage, to_operand
+from .numerics import LO_SCALE, low_half, max_over, relu, storage, to_operand
 from .plan import Launch, share_rows
 from .signature import Signature, tensordesc, wait_for_launch_before
 
@@ -68,7 +73,7 @@ def conv3x3_kernel(
     x = tile % TILES_W * TW
 
     acc = tl.zeros((BN, BM) if SWAPPED else (BM, BN), tl.float32)
-    cross = acc  # fp16x3: hi*lo + lo*hi, times 2^11
+    cross = acc  # fp16x3: hi*lo + lo*hi, times 2^11 like its acc
 
     PRECISION: tl.constexpr = "ieee" if TIER == "fp32" else "tf32"  # has a meaning for fp32 operands only
     STEPS: tl.constexpr = 9 * C_IN // BK
@@ -86,11 +91,8 @@ def conv3x3_kernel(
         else:
             a = x_desc.load([row + r * (W + 1) + s, c0])
         b = w_desc.load([o0, tap * C_IN + c0])
-        if SWAPPED:
-            acc = tl.dot(b, a.T, acc, input_precision=PRECISION)
-        else:
-            acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
         if TIER == "fp16x3":
+            product = tl.dot(b, a.T) if SWAPPED else tl.dot(a, b.T)
             if BOX:
                 a_lo = x_lo_desc.load([n, y + r, x + s, c0]).reshape(BM, BK)
             else:
@@ -102,8 +104,13 @@ def conv3x3_kernel(
             else:
                 cross = tl.dot(a, b_lo.T, cross)
                 cross = tl.dot(a_lo, b.T, cross)
+            acc += product * LO_SCALE  # outside the tensor cores, which would truncate: see the module
+        elif SWAPPED:
+            acc = tl.dot(b, a.T, acc, input_precision=PRECISION)
+        else:
+            acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
     if TIER == "fp16x3":
-        acc += cross * (1.0 / 2048.0)
+        acc = (acc + cross) * (1.0 / LO_SCALE)
 
     i = tl.arange(0, BM)
     if BOX:

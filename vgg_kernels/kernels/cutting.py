@@ -22,6 +22,7 @@ from .tiles import (
     iterations,
     load_bytes,
     operand_reads,
+    outer_sums,
     padded_rows,
     pairs_fit,
     parse_tile,
@@ -37,6 +38,7 @@ L2_BYTES_PER_CLOCK = 37.0
 SHARED_BYTES_PER_CLOCK = 128.0  # 32 banks of 4 bytes
 SHORTEST_COPY = 64  # bytes of channels at one pixel that a copy should fetch at least: two sectors of L2
 CLOCKS_PER_TILE = 1500  # pipeline fill and drain, about two L2 latencies each; the same for every tile
+FMA_LANES = 128  # of an SM
 WGMMA_ROWS = 64  # rows of M of one instruction
 DRAIN_CLOCKS = 64  # what a wait for dry tensor cores costs, unless a second CTA feeds them: one m64n128k16 (assumed)
 
@@ -46,7 +48,8 @@ def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch:
     flops_per_clock = device.peaks[tier.rate] / (device.sms * device.clock_hz)
     together = resident(tile, tier, device)
     count = ctas(layer, tile, batch)
-    mma = flops(tile, tier) / flops_per_clock + (DRAIN_CLOCKS * drains(tile, tier) if together == 1 else 0)
+    waiting = DRAIN_CLOCKS * drains(tile, tier) + outer_sums(tile, tier) / FMA_LANES
+    mma = flops(tile, tier) / flops_per_clock + (waiting if together == 1 else 0)
     l2 = load_bytes(tile, tier) / L2_BYTES_PER_CLOCK
     shared = operand_reads(tile, tier, WGMMA_ROWS) / SHARED_BYTES_PER_CLOCK
     element = 4 if tile.split_k > 1 else tier.operand_bytes

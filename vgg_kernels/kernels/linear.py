@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .layout import Activation, Packed, descriptors
-from .numerics import low_half, relu, storage, to_operand
+from .numerics import LO_SCALE, low_half, relu, storage, to_operand
 from .plan import Launch
 from .signature import Signature, tensordesc, wait_for_launch_before
 
@@ -66,12 +66,15 @@ def linear_kernel(
     for step in tl.range(first, tl.minimum(first + SHARE, STEPS), num_stages=STAGES):
         w = w_desc.load([n0, step * BK])
         x = x_desc.load([b0, step * BK])
-        acc = tl.dot(w, x.T, acc, input_precision=PRECISION)
         if TIER == "fp16x3":
+            product = tl.dot(w, x.T)
             cross = tl.dot(w_lo_desc.load([n0, step * BK]), x.T, cross)
             cross = tl.dot(w, x_lo_desc.load([b0, step * BK]).T, cross)
+            acc += product * LO_SCALE  # outside the tensor cores, as in conv3x3
+        else:
+            acc = tl.dot(w, x.T, acc, input_precision=PRECISION)
     if TIER == "fp16x3":
-        acc += cross * (1.0 / 2048.0)
+        acc = (acc + cross) * (1.0 / LO_SCALE)
 
     rows = n0 + tl.arange(0, BN)
     columns = b0 + tl.arange(0, BM)

@@ -148,11 +148,16 @@ def drains(tile: Tile, tier: Tier) -> int:
 
     Triton lets a product run on behind the step only where no other product of the step adds to the same sum; after
     each of the others it waits (``wgmma.wait_group 0``, seen in the compiled code). Two sums of three products are
-    four such waits, fp16x3's sum of two cross products is one.
+    four such waits; fp16x3 waits for its first product, which is added outside, and for the first cross product.
     """
     if tile.pairs:
         return tile.accumulators * (tile.taps - 1)
-    return 1 if tier.products > 1 else 0
+    return 2 if tier.products > 1 else 0
+
+
+def outer_sums(tile: Tile, tier: Tier) -> int:
+    """Values that one step adds to the accumulator on the FMA units: fp16x3's product of the high halves."""
+    return tile.bm * tile.bn if tier.products > 1 else 0
 
 
 def shared_bytes(tile: Tile, tier: Tier) -> int:
@@ -161,8 +166,8 @@ def shared_bytes(tile: Tile, tier: Tier) -> int:
 
 
 def resident(tile: Tile, tier: Tier, device: Device) -> int:
-    """CTAs that fit one SM together: shared memory, and 65,536 registers at one accumulator and 40 more a thread."""
-    accumulators = 2 if tier.products > 1 else 1
+    """CTAs that fit one SM together: shared memory, and 65,536 registers at its accumulators and 40 more a thread."""
+    accumulators = 3 if tier.products > 1 else 1  # two sums and the product that is added to one of them
     registers = min(255, accumulators * tile.bm * tile.bn // (32 * tile.warps) + 40)
     by_registers = 65536 // (registers * 32 * tile.warps)
     return max(1, min(device.shared_bytes_per_sm // shared_bytes(tile, tier), by_registers))

@@ -3,10 +3,11 @@
     T = launch + max(waves * (fill + steps * max(mma, L2, shared, latency) + epilogue) / clock, HBM)
 
 A wave is as many CTAs as the card holds at once; CTAs that share an SM share its units, and one's fill and epilogue
-hide behind another's main loop. A step's products that wait for each other drain the tensor cores (``tiles.drains``).
-The launch is a CUDA graph's gap between kernels that do not overlap: ours do (programmatic dependent launch), and what
-that saves is not credited, for want of a public measurement; "no launch gap" among the changes bounds it. Every
-constant is in ``constants.toml`` with its source. What comes out is modelled, never measured.
+hide behind another's main loop. The tensor cores of a CTA alone on its SM stand while it waits for them to run dry
+(``tiles.drains``) or adds outside of them (``tiles.outer_sums``). The launch is a CUDA graph's gap between kernels that
+do not overlap: ours do (programmatic dependent launch), and what that saves is not credited, for want of a public
+measurement; "no launch gap" among the changes bounds it. Every constant is in ``constants.toml`` with its source. What
+comes out is modelled, never measured.
 """
 
 from collections.abc import Callable
@@ -106,10 +107,10 @@ def _wave(work: Work, device: Device, ctas: int) -> tuple[dict[str, float], floa
     together = ceil(ctas / device.sms)
     busy = min(device.sms, ctas)
     l2_rate = min(constant("l2_port_bytes_per_clock"), constant("l2_bytes_per_clock") * device.sms / busy)
-    # a second CTA on the SM feeds the tensor cores while the first waits for them
-    drains = work.drains * constant("drain_clocks") if together == 1 else 0.0
+    # a second CTA on the SM feeds the tensor cores while the first waits for them, or adds outside of them
+    waiting = work.drains * constant("drain_clocks") + work.outer_sums / LANES if together == 1 else 0.0
     loop = {
-        "mma": together * work.flops / (work.fraction * device.flops_per_clock(work.rate)) + drains,
+        "mma": together * work.flops / (work.fraction * device.flops_per_clock(work.rate)) + waiting,
         "l2": together * work.load_bytes / l2_rate,
         "shared": together * work.shared_bytes / constant("shared_bytes_per_clock"),
         "latency": constant("l2_latency_clocks") / max(1, work.stages - 1),
@@ -213,7 +214,7 @@ def _multicast(works: list[Work], launches: list[Launch]) -> list[Work]:
 # launches back to back, an epilogue for nothing, a second CTA on the SM, and activations that never leave the chip.
 CHANGES = {
     "multicast": _multicast,
-    "no drains": lambda works, launches: [replace(w, drains=0) for w in works],
+    "no drains": lambda works, launches: [replace(w, drains=0, outer_sums=0) for w in works],
     "no launch gap": lambda works, launches: works,
     "free epilogue": lambda works, launches: [replace(w, values=0, store_bytes=0) for w in works],
     "one more CTA a SM": lambda works, launches: [replace(w, resident=w.resident + 1) for w in works],

@@ -41,6 +41,7 @@ class Work:
         hbm_write: bytes that the launch writes to HBM.
         fraction: of the peak that its instructions can reach.
         drains: how often a step waits for the tensor cores to run dry.
+        outer_sums: values that a step adds up on the FMA units meanwhile.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Work:
     hbm_write: float
     fraction: float = 1.0
     drains: int = 0
+    outer_sums: int = 0
 
 
 def tensor_core_reads(m: int, n: int, k_bytes: float, rows: int) -> float:
@@ -106,6 +108,7 @@ def from_launch(launch: Launch, device: Device, facts: Compiled | None = None) -
         hbm_write=launch.hbm_write_bytes,
         fraction=constant("fma_issue_fraction") if tier.rate == "fp32" else 1.0,
         drains=tiles.drains(tile, tier) if launch.flops_per_iteration else 0,
+        outer_sums=tiles.outer_sums(tile, tier) if launch.flops_per_iteration else 0,
     )
 
 
