@@ -13,7 +13,7 @@ from torch import Tensor
 from ..workload.network import Network
 from ..workload.precision import Tier
 from ..workload.reference import Reference
-from .budget import BIAS_ERROR, LOCAL_MARGIN, answer, layer_error
+from .budget import LOCAL_MARGIN, answer, position_errors
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LayerResult:
     Attributes:
         layer: its name.
         relative_error: the worst position's ||got - want|| over the larger of ||want|| there and its image's average.
-        budget: the largest that is accepted.
+        budget: the largest that is accepted there.
         where: the wrong images, rows and columns in words; empty where none is.
     """
 
@@ -64,6 +64,11 @@ def where_wrong(wrong: Tensor) -> str:
     return ", ".join(parts)
 
 
+def _at_least_average(norms: Tensor) -> Tensor:
+    """Norms by position, ``[N, ...]``, none below its image's root mean square: a dark pixel is no exception."""
+    return torch.maximum(norms, norms.square().mean(dim=tuple(range(1, norms.dim())), keepdim=True).sqrt())
+
+
 @torch.no_grad()
 def by_layer(
     reference: Reference, network: Network, tier: Tier, x: Tensor, trace: Mapping[str, Tensor]
@@ -80,22 +85,21 @@ def by_layer(
     results = []
     before = x
     for layer in network.layers:
-        want, damping = answer(layer, reference, before)
+        want, _ = answer(layer, reference, before)
         got = trace[layer.name].to(want.device).double()
         position = got.dim() > 2
-        error, size = ((t.norm(dim=1) if position else t.norm(dim=1, keepdim=True)) for t in (got - want, want))
-        average = size.square().mean(dim=tuple(range(1, size.dim())), keepdim=True).sqrt()
-        ratio = error / torch.maximum(size, average)
-        ratio = torch.where(torch.isfinite(ratio), ratio, torch.inf).masked_fill((error == 0), 0.0)
-        margin = (damping * layer_error(tier, layer)).square().add(BIAS_ERROR**2).sqrt() * LOCAL_MARGIN
-        allowed = margin.view(-1, *(1,) * (ratio.dim() - 1))
-        worst = int((ratio / allowed).amax(dim=tuple(range(1, ratio.dim()))).argmax())
-        wrong = ratio > allowed
+        error, size = (t.norm(dim=1, keepdim=not position) for t in (got - want, want))
+        size = _at_least_average(size).clamp_min(torch.finfo(torch.float64).tiny)
+        allowed = LOCAL_MARGIN * _at_least_average(position_errors(layer, tier, reference, before, want))
+        excess = torch.where(torch.isfinite(error), error / allowed, torch.inf).masked_fill(error == 0, 0.0)
+        worst = excess.argmax()
+        budget = (allowed / size).flatten()[worst]
+        wrong = excess > 1
         results.append(
             LayerResult(
                 layer.name,
-                float(ratio[worst].max()),
-                float(margin[worst]),
+                float(excess.flatten()[worst] * budget),
+                float(budget),
                 where_wrong(wrong if position else wrong.flatten(1).any(1)),
             )
         )
