@@ -130,3 +130,12 @@ def test_figures_draw_what_they_were_given(document, kills):
     error = shown["relative_error"].where(shown["device"] == "h100_sxm", shown["relative_error"] / plots.ASIDE)
     assert points == sorted(zip(error, shown["time_ms"], strict=True))
     plt.close("all")
+
+
+def test_truncating_sums_cost_more_the_deeper_and_adding_outside_keeps_fp32s_error():
+    rows = accuracy.truncation_rows(network("vgg19")).set_index("K")
+    assert list(rows.index) == [576, 1152, 2304, 4608]
+    nearest, inside, outside = (rows[name] for name in accuracy.SUMS)
+    assert inside.is_monotonic_increasing
+    assert (inside > 5 * nearest).all()
+    assert (outside < 1.5 * nearest).all()

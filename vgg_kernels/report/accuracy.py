@@ -6,9 +6,11 @@
 import json
 
 import pandas as pd
+import torch
 
 from ..evidence.kill_matrix import GATES
 from ..evidence.ladder import EAGER
+from ..evidence.truncation import sum_products
 from ..floor.roofline import floor_us
 from ..predict.timemodel import predict
 from ..workload.network import Network
@@ -170,4 +172,28 @@ def pareto_rows(
                 {"what": variant, "tier": REPORTED_TIER, "device": device, "batch": batch,
                  "relative_error": last[REPORTED_TIER], "time_ms": mean_ms, "evidence": "reported"}
             )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+SUMS = {  # what a sum of K products is kept in, as ``truncation.sum_products`` takes it
+    "rounded to nearest": {"truncating": False},
+    "truncated": {"truncating": True},
+    "truncated, each step's 64 added outside": {"truncating": True, "outer": 64},
+}
+
+
+def truncation_rows(network: Network) -> pd.DataFrame:
+    """What truncating sums would cost at the depths of a network's convolutions, emulated on random fp16 operands.
+
+    Returns:
+        K (products of one output), then one column for each of ``SUMS``: relative error in norm.
+    """
+    rows = []
+    for depth in sorted({9 * conv.c_in for conv in network.convs[1:]}):
+        generator = torch.Generator().manual_seed(depth)
+        a = torch.randn(64, depth, generator=generator).relu().half().double()  # activations behind a ReLU
+        b = torch.randn(64, depth, generator=generator).half().double()
+        exact = a @ b.T
+        sums = {name: sum_products(a, b, **how) for name, how in SUMS.items()}
+        rows.append({"K": depth} | {name: float((got - exact).norm() / exact.norm()) for name, got in sums.items()})
     return pd.DataFrame(rows)
