@@ -20,7 +20,7 @@ def test_a_mistake_that_changes_nothing_is_no_mutant(tiny_network):
 def test_the_matrix(tiny_network):
     """In one test, since the matrix is the dear part."""
     matrix = kill_matrix(tiny_network, seed=4, batch=3, trials=2)
-    public, older, default, ours = GATES
+    public, older, public_kaiming, older_kaiming, default, ours = GATES
 
     assert matrix.survivors(ours) == []
     assert matrix.false_kills(ours) == matrix.false_kills(default) == []
@@ -41,6 +41,10 @@ def test_the_matrix(tiny_network):
     assert {"CachedByPointer", "OutputReused", "NaNSwallowed", "ImagesSwapped"} <= set(survivors)
     assert {"JudgePatched", "AllIsTrue", "ModeLeftOn", "HookLeftOn", "AnswersStolen"} <= set(survivors)
     assert set(survivors) <= set(matrix.survivors(older))
+
+    # on weights that keep the signal the same rule still sees nothing but values
+    assert {"NaNSwallowed", "OutputReused", "InputNormalised"} <= set(matrix.survivors(public_kaiming))
+    assert set(matrix.survivors(public_kaiming)) <= set(matrix.survivors(older_kaiming))
 
     with kept(WATCHED) as changed:  # the cheats have left nothing behind
         assert builtins.all([]) and not builtins.all([False])  # noqa: PT018

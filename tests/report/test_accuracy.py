@@ -117,7 +117,8 @@ def test_figures_draw_what_they_were_given(document, kills):
     ax = workload_plots.matrix(matrix, "made up").axes[0]
     filled = [to_hex(patch.get_facecolor()) != "#ffffff" for patch in ax.patches]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["Bad", "Worse", "correct fp8"]
-    assert filled == [False, False, False, True, *[True] * 4, True, False, False, False]
+    others = len(GATES) - 1
+    assert filled == [*[False] * others, True, *[True] * len(GATES), True, *[False] * others]
     ax = plots.growth(errors, "made up").axes[0]
     measured = [line for line in ax.lines if line.get_label() == "fp16"]
     assert measured[0].get_ydata().tolist() == errors[errors["arithmetic"] == "fp16"]["relative_error"].tolist()

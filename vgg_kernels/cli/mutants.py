@@ -18,7 +18,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="Also write the JSON document to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Try every mutant before four gates; exit status 0 only where ours kills exactly the wrong ones."""
+    """Try every mutant before six gates; exit status 0 only where ours kills exactly the wrong ones."""
     from ..evidence.kill_matrix import GATES, kill_matrix
     from ..evidence.mutants.catalogue import MUTANTS
     from ..workload.choice import choose

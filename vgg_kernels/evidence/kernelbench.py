@@ -45,19 +45,26 @@ def accepts(expected: Tensor, got: Tensor, tolerance: float) -> bool:
 
 
 class Rule:
-    """The check on one network: its reference with the default weights, and its trials.
+    """The check on one network: its reference, with the default weights, and its trials.
 
     Args:
         network: the network.
         trials: number of inputs.
         batch: images of one input.
+        weights: "kernelbench" as the rule has it; "kaiming" for what it would find on weights that keep the signal.
         device: where reference and candidate run.
     """
 
     def __init__(
-        self, network: Network, *, trials: int = TRIALS, batch: int = BATCH, device: torch.device | str = "cpu"
+        self,
+        network: Network,
+        *,
+        trials: int = TRIALS,
+        batch: int = BATCH,
+        weights: str = "kernelbench",
+        device: torch.device | str = "cpu",
     ):
-        self.model = reference(network, "kernelbench").to(device)
+        self.model = reference(network, weights).to(device)
         self.inputs = [x.to(device) for x in trial_inputs(network, batch, trials)]
 
     def judge(self, build: Build, tolerance: float = TOLERANCE) -> bool:
