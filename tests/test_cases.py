@@ -134,6 +134,39 @@ def test_08_first_output_keeps_its_values_under_our_cuda_graph():
     assert torch.equal(first, kept)
 
 
+@pytest.mark.gpu
+def test_08_a_callers_graph_goes_on_with_what_it_was_captured_with():
+    """pytorch #144386, on the card: neither new weights nor eager calls reach into a captured graph."""
+    model = VGG.from_reference(reference(SMALL).cuda(), tier="fp16")
+    x = draw(SMALL, 2, "normal", 0).cuda()
+    want = model(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = model(x)
+    with torch.no_grad():
+        model.classifier[6].weight.zero_()
+    changed = model(x)
+    model(torch.full_like(x, 1e3))
+    graph.replay()
+    assert torch.equal(captured, want)
+    assert torch.equal(changed[0], model.classifier[6].bias)
+    with (
+        pytest.raises(RuntimeError, match="call it once on such a batch, then capture"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        model(x[:1])
+
+
+@pytest.mark.gpu
+def test_08_it_runs_inside_what_reduce_overhead_makes():
+    """Inductor's own graphs leave the forward outside."""
+    model = VGG.from_reference(reference(SMALL).cuda(), tier="fp16")
+    compiled = torch.compile(lambda x: model(x + 1) * 2, mode="reduce-overhead")
+    for seed in range(4):
+        x = draw(SMALL, 2, "normal", seed).cuda()
+        assert torch.equal(compiled(x), model(x + 1) * 2)
+
+
 def test_09_weights_changed_between_two_calls(exam):
     """botorch #1471: load_state_dict, and in place."""
 

@@ -1,5 +1,7 @@
 """One forward pass: its workspace is fixed, its launches are the plan's, and no layer leaves another's zeros dirty."""
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 
@@ -87,3 +89,43 @@ def test_scales_reach_the_buffers(narrow):
     assert forward.outputs["conv1_2"].exponent == 4
     assert forward.outputs["fc6"].exponent == -3
     assert forward.outputs["fc7"].exponent == 0
+
+
+class _Graph:
+    """As much of torch.cuda's graphs as a capture takes, for a machine without a GPU; its capture can break."""
+
+    def __init__(self, monkeypatch, broken):
+        self.broken, self.replays, self.streams = broken, 0, []
+        for name, value in {
+            "CUDAGraph": lambda: self,
+            "Stream": lambda device: "side",
+            "current_stream": lambda: "before",
+            "set_stream": self.streams.append,
+            "graph": self.capture,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+    @contextmanager
+    def capture(self, graph, stream, capture_error_mode):
+        assert (graph, stream, capture_error_mode) == (self, "side", "thread_local")
+        yield
+        if self.broken:
+            raise self.broken
+
+    def replay(self):
+        self.replays += 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("capture was invalidated"), KeyboardInterrupt()], ids=str)
+def test_a_capture_that_breaks_keeps_no_graph_and_gives_its_stream_back(ran, monkeypatch, error):
+    model, x, *_ = ran
+    forward = Forward(model.network, model.tier, 2, CPU, "h100_sxm", {})
+    fake = _Graph(monkeypatch, error)
+    with pytest.raises(type(error)):
+        forward.replay(x, model._packed)
+    assert forward.graph is None
+    assert fake.streams == ["before"]
+    fake.broken = None
+    assert torch.equal(forward.replay(x, model._packed), ran[4])
+    forward.replay(x, model._packed)
+    assert (forward.graph, fake.replays, fake.streams) == (fake, 2, ["before"])

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -173,6 +174,44 @@ def test_a_copy_is_a_model_of_its_own(model, x, logits, copied):
     assert model.classifier[6].weight.any()
     assert model._forwards
     assert not other._forwards.keys() - model._forwards.keys()
+
+
+def test_a_callers_graph_has_its_workspace_and_weights_for_good(narrow, alive, x, logits):
+    """What a captured graph points to is never freed, rewritten or handed out again."""
+    model = built(narrow, alive)
+    model(x)
+    forward, packed = model.lend(x)
+    for parameter in model.classifier[6].parameters():
+        parameter.mul_(2)
+    assert torch.equal(model(x), 2 * logits)
+    assert torch.equal(model.lend(x)[0].record(x, model._packed), 2 * logits)
+    assert len({id(f) for f, _ in model._lent}) == 2
+    assert model._lent[0] == (forward, packed)
+    assert torch.equal(forward.logits, logits)  # no later call has written to it
+    assert torch.equal(forward.record(x, packed), logits)  # and a replay would still find its weights
+    assert copy.deepcopy(model)._lent == []
+
+
+@pytest.mark.parametrize("what", ["never called", "another batch", "other weights", "captured before"])
+def test_a_capture_needs_a_call_before_it(narrow, alive, x, what):
+    model = built(narrow, alive)
+    if what != "never called":
+        model(x.expand(2, -1, -1, -1) if what == "another batch" else x)
+    if what == "other weights":
+        model.classifier[6].bias.mul_(2)
+    if what == "captured before":
+        model.lend(x)
+    with pytest.raises(RuntimeError, match="call it once on such a batch, then capture"):
+        model.lend(x)
+
+
+def test_threads_take_turns(narrow, alive, x):
+    model = built(narrow, alive)
+    images = [x * factor for factor in (1, 2, 3, 4)]
+    want = [model(image) for image in images]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(model, images * 3))
+    assert all(torch.equal(a, b) for a, b in zip(got, want * 3, strict=True))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

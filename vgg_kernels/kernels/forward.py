@@ -84,12 +84,27 @@ class Forward:
         self.images.copy_(x)
         if self.graph is None:
             self.run(self.images, packed)  # compiles, and loads the modules, which a capture may not
-            self.graph = torch.cuda.CUDAGraph()
-            # a stream of this device: PyTorch's default capture stream belongs to the first device that captured
-            with torch.cuda.graph(self.graph, stream=torch.cuda.Stream(x.device)):
-                self.run(self.images, packed)
+            self.graph = self._capture(packed)
         self.graph.replay()
         return self.logits
+
+    def record(self, x: Tensor, packed: Mapping[str, Packed]) -> Tensor:
+        """The same into the graph that the caller is capturing; returns the logits' buffer."""
+        self.images.copy_(x)  # aligned and contiguous like the images that the kernels were compiled for
+        return self.run(self.images, packed)
+
+    def _capture(self, packed: Mapping[str, Packed]) -> torch.cuda.CUDAGraph:
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        # A stream of this device: PyTorch's default capture stream belongs to the first device that captured. Other
+        # threads may allocate meanwhile.
+        stream = torch.cuda.Stream(self.images.device)
+        try:
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+                self.run(self.images, packed)
+        except BaseException:  # an interrupt too: a graph of half the launches must not be kept
+            torch.cuda.set_stream(before)  # a capture that cannot end leaves its own stream behind
+            raise
+        return graph
 
     def values(self, layer: str) -> Tensor:
         """A copy of what a layer left: fp32, ``[N, C, H, W]`` behind ReLU and pool, or ``[N, features]``."""

@@ -5,7 +5,9 @@ returns fp32 logits. On an NVIDIA GPU (sm_90 or newer) it runs compiled; without
 """
 
 import weakref
+from _thread import LockType
 from collections.abc import Mapping
+from threading import Lock
 from typing import cast
 
 import torch
@@ -32,8 +34,13 @@ class VGG(Reference):
     """A VGG on Triton kernels: the reference's parameters and state_dict, another forward.
 
     The fp32 parameters stay the truth. They are packed for the tier at the first call, and again whenever one has
-    changed since (``load_state_dict``, an optimiser, ``weight.mul_(2)``); only a write through ``.data``, which
-    PyTorch does not count, needs ``repack()``. Forward only: nothing is recorded for autograd.
+    changed since (``load_state_dict``, an optimiser, ``weight.mul_(2)``); only what PyTorch does not count, a write
+    through ``.data`` or by a replayed CUDA graph, needs ``repack()``. Forward only: nothing is recorded for autograd.
+    Calls from several threads take turns.
+
+    Captured in a CUDA graph of the caller's, the forward has a workspace and weights of its own, which live as long as
+    the model: the graph goes on with the weights that it was captured with. Where the graph comes from PyTorch
+    (``torch.compile`` with ``mode="reduce-overhead"``), the forward stays outside of it, a graph of its own.
 
     Args:
         network: the layer table.
@@ -52,6 +59,8 @@ class VGG(Reference):
         self._packed_from: tuple = ()
         self._packed_alive: list[Tensor] = []
         self._forwards: dict[tuple, Forward] = {}
+        self._lent: list[tuple[Forward, dict[str, Packed]]] = []  # what graphs of the callers' point to
+        self._lock: LockType = Lock()
         _MODELS[id(self)] = self
 
     @classmethod
@@ -86,9 +95,10 @@ class VGG(Reference):
     def trace(self, x: Tensor) -> dict[str, Tensor]:
         """Every layer's output by layer name, fp32, ``[N, C, H, W]`` behind ReLU and pool, or ``[N, features]``."""
         self._check(x)
-        forward, packed = self.prepare(x)
-        forward.run(x, packed)
-        return {layer.name: forward.values(layer.name) for layer in self.network.layers}
+        with self._lock, torch.cuda.device_of(x):
+            forward, packed = self.prepare(x)
+            forward.run(x, packed)
+            return {layer.name: forward.values(layer.name) for layer in self.network.layers}
 
     @torch.no_grad()
     def calibrate(self, x: Tensor) -> "VGG":
@@ -127,10 +137,12 @@ class VGG(Reference):
 
     def __getstate__(self) -> dict:
         """Copies and pickles carry the parameters; packed weights and graphs are made anew."""
-        return self.__dict__ | {"_packed": None, "_packed_from": (), "_packed_alive": [], "_forwards": {}}
+        made = {"_packed": None, "_packed_from": (), "_packed_alive": [], "_forwards": {}, "_lent": [], "_lock": None}
+        return self.__dict__ | made
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
+        self._lock = Lock()
         _MODELS[id(self)] = self
 
     def _home(self) -> Tensor:
@@ -184,7 +196,7 @@ class VGG(Reference):
                 "the model's parameters were made under torch.inference_mode, where PyTorch does not count changes, "
                 "so stale packed weights could not be told; make the model outside of it"
             )
-        current = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        current = self._counted()
         if self._packed is None or current != self._packed_from:
             self.repack()
             self._packed, self._packed_from = self._pack(), current
@@ -197,6 +209,29 @@ class VGG(Reference):
                     self.network, self.tier, len(x), x.device, self._key(x.device), self.exponents
                 )
         return self._forwards[key], self._packed
+
+    def lend(self, x: Tensor) -> tuple[Forward, dict[str, Packed]]:
+        """What the graph that the caller is capturing runs with: from now on its alone, and never freed.
+
+        A workspace made during the capture would be zeroed by the graph, not before it, and one that eager calls use
+        too would be freed with the next change of a weight, under the graph's feet.
+
+        Raises:
+            RuntimeError: where no call has prepared for as many images, with the weights as they are.
+        """
+        batch, current = len(x), self._counted()
+        ready = [key for key in self._forwards if key[:2] == (batch, x.device)]
+        if not ready or self._packed is None or current != self._packed_from:
+            raise RuntimeError(
+                f"a CUDA graph captures the model before it has run on {batch} images with these weights: call it once "
+                "on such a batch, then capture"
+            )
+        self._lent.append((self._forwards.pop(ready[-1]), self._packed))
+        return self._lent[-1]
+
+    def _counted(self) -> tuple:
+        """Changes whenever PyTorch counts a change of a parameter."""
+        return tuple((p.data_ptr(), p._version) for p in self.parameters())
 
     def _pack(self) -> dict[str, Packed]:
         packed = {}
@@ -217,18 +252,16 @@ class VGG(Reference):
         return packed
 
 
-@torch.library.custom_op("vgg_kernels::forward", mutates_args=())
+@torch.library.custom_op("vgg_kernels::forward", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
 def _forward(x: Tensor, model: int) -> Tensor:
-    """The forward as an operator that ``torch.compile`` treats as one opaque node."""
+    """The forward as an operator that ``torch.compile`` treats as one opaque node, outside of graphs that it makes."""
     vgg = _MODELS[model]
-    if not x.is_cuda:
+    with vgg._lock, torch.cuda.device_of(x):
+        if x.is_cuda and torch.cuda.is_current_stream_capturing():  # the caller's graph takes our launches
+            forward, packed = vgg.lend(x)
+            return forward.record(x, packed).clone()
         forward, packed = vgg.prepare(x)
-        return forward.run(x, packed).clone()
-    with torch.cuda.device(x.device):
-        forward, packed = vgg.prepare(x)
-        if torch.cuda.is_current_stream_capturing():  # the caller's graph takes our launches
-            return forward.run(x, packed).clone()
-        return forward.replay(x, packed).clone()
+        return (forward.replay if x.is_cuda else forward.run)(x, packed).clone()
 
 
 @_forward.register_fake

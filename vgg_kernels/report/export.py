@@ -111,11 +111,12 @@ class ModelNew(nn.Module):
         current = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if current != self.packed_from:
             self.packed, self.packed_from, self.forwards = self.pack_weights(), current, {{}}
-        key = len(x), x.device
-        if key not in self.forwards:
-            self.forwards[key] = Forward(NETWORK, TIER, len(x), x.device, "", {{}})
-        forward = self.forwards[key]
-        return (forward.replay if x.is_cuda else forward.run)(x, self.packed).clone()
+        with torch.cuda.device_of(x):
+            key = len(x), x.device, torch.cuda.current_stream().cuda_stream if x.is_cuda else 0
+            if key not in self.forwards:
+                self.forwards[key] = Forward(NETWORK, TIER, len(x), x.device, "", {{}})
+            forward = self.forwards[key]
+            return (forward.replay if x.is_cuda else forward.run)(x, self.packed).clone()
 '''
 
 
