@@ -35,6 +35,7 @@ from .tiles import (
 # Bytes that one SM gets from L2 in a clock when all SMs read: 9765 GB/s / 132 SMs / 1.98 GHz on an H200
 # (te42kyfo/gpu-benches, gpu-l2-cache/h200.txt, 16.5 MB), and the same from the H100 PCIe's row.
 L2_BYTES_PER_CLOCK = 37.0
+LATENCY_CLOCKS = 265.0  # of a read from L2 (the same source, gpu-latency/h100_pcie.txt, 1 MB)
 SHARED_BYTES_PER_CLOCK = 128.0  # 32 banks of 4 bytes
 SHORTEST_COPY = 64  # bytes of channels at one pixel that a copy should fetch at least: two sectors of L2
 CLOCKS_PER_TILE = 1500  # pipeline fill and drain, about two L2 latencies each; the same for every tile
@@ -44,13 +45,18 @@ DRAIN_CLOCKS = 64  # what a wait for dry tensor cores costs, unless a second CTA
 
 
 def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch: int) -> float:
-    """SM clocks of a layer under a tile: full waves of (main loop at its busiest resource + epilogue)."""
+    """SM clocks of a layer under a tile: full waves of (main loop at its busiest resource + epilogue).
+
+    One CTA's copies run ``stages - 1`` steps ahead, and are asked for when ``drains`` of a step's products are done.
+    """
     flops_per_clock = device.peaks[tier.rate] / (device.sms * device.clock_hz)
     together = resident(tile, tier, device)
     count = ctas(layer, tile, batch)
     waiting = DRAIN_CLOCKS * drains(tile, tier) + outer_sums(tile, tier) / FMA_LANES
     mma = flops(tile, tier) / flops_per_clock + (waiting if together == 1 else 0)
     l2 = load_bytes(tile, tier) / L2_BYTES_PER_CLOCK
+    late = drains(tile, tier) / (drains(tile, tier) + 1) * flops(tile, tier) / flops_per_clock
+    chain = (late + LATENCY_CLOCKS + l2) / max(1, tile.stages - 1)
     shared = operand_reads(tile, tier, WGMMA_ROWS) / SHARED_BYTES_PER_CLOCK
     element = 4 if tile.split_k > 1 else tier.operand_bytes
     pooled_here = isinstance(layer, Conv) and pools(layer, tile)
@@ -58,7 +64,7 @@ def estimate_clocks(layer: Layer, tile: Tile, tier: Tier, device: Device, batch:
     waves = ceil(count / (device.sms * together))
     per_sm = min(together, ceil(count / device.sms))  # CTAs that share one SM's units in a wave
     hidden = 1 if per_sm == 1 else 0.5  # a neighbour on the SM computes through half of a CTA's fill and epilogue
-    main_loop = per_sm * iterations(layer, tile) * max(mma, l2, shared)
+    main_loop = iterations(layer, tile) * max(per_sm * mma, per_sm * l2, per_sm * shared, chain)
     reduce_pass = 0.0
     if isinstance(layer, Conv) and (tile.split_k > 1 or (layer.pooled and not pooled_here)):
         # a second launch reads what the first wrote, at L2's rate over all SMs

@@ -4,7 +4,13 @@
 
 A wave is as many CTAs as the card holds at once; CTAs that share an SM share its units, and one's fill and epilogue
 hide behind another's main loop. The tensor cores of a CTA alone on its SM stand while it waits for them to run dry
-(``tiles.drains``) or adds outside of them (``tiles.outer_sums``). The launch is a CUDA graph's gap between kernels that
+(``tiles.drains``) or adds outside of them (``tiles.outer_sums``). Latency is that of one CTA's own chain: its copies
+run ``stages - 1`` steps ahead, and are asked for behind the last of a step's waits, when ``drains`` of its
+``drains + 1`` products are done (seen in Triton's TTGIR):
+
+    latency = (drains / (drains + 1) * mma + L2 latency + L2) / (stages - 1)        of one CTA's mma and L2
+
+The launch is a CUDA graph's gap between kernels that
 do not overlap: ours do (programmatic dependent launch), and what that saves is not credited, for want of a public
 measurement; "no launch gap" among the changes bounds it. Every constant is in ``constants.toml`` with its source. What
 comes out is modelled, never measured.
@@ -23,7 +29,7 @@ from ..workload.network import Network
 from .constants import constant, hbm_us
 from .work import Compiled, Work, from_launch, multicast, other_tiles
 
-MODEL_VERSION = "2"
+MODEL_VERSION = "3"
 LANES = 128  # FMA lanes of an SM
 RESOURCES = ("mma", "l2", "shared", "latency")  # of the main loop
 
@@ -109,11 +115,13 @@ def _wave(work: Work, device: Device, ctas: int) -> tuple[dict[str, float], floa
     l2_rate = min(constant("l2_port_bytes_per_clock"), constant("l2_bytes_per_clock") * device.sms / busy)
     # a second CTA on the SM feeds the tensor cores while the first waits for them, or adds outside of them
     waiting = work.drains * constant("drain_clocks") + work.outer_sums / LANES if together == 1 else 0.0
+    mma, l2 = work.flops / (work.fraction * device.flops_per_clock(work.rate)), work.load_bytes / l2_rate
+    late = work.drains / (work.drains + 1) * mma
     loop = {
-        "mma": together * work.flops / (work.fraction * device.flops_per_clock(work.rate)) + waiting,
-        "l2": together * work.load_bytes / l2_rate,
+        "mma": together * mma + waiting,
+        "l2": together * l2,
         "shared": together * work.shared_bytes / constant("shared_bytes_per_clock"),
-        "latency": constant("l2_latency_clocks") / max(1, work.stages - 1),
+        "latency": (late + constant("l2_latency_clocks") + l2) / max(1, work.stages - 1),
     }
     epilogue = work.values * constant("epilogue_instructions") / LANES + work.store_bytes / l2_rate
     return loop, constant("l2_latency_clocks") + epilogue  # of one CTA: its neighbours' hide behind main loops
