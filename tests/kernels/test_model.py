@@ -159,6 +159,15 @@ def test_a_new_weight_at_an_old_address_is_not_missed(narrow, alive, x):
         assert (packed.planes[0].float() * packed.alpha[:, None]).mean() == i
 
 
+def test_a_new_layer_is_not_missed(narrow, alive, x, logits):
+    model = built(narrow, alive)
+    model(x)
+    old = model.classifier[6]
+    model.classifier[6] = nn.Linear(old.in_features, old.out_features).requires_grad_(False)
+    model.classifier[6].load_state_dict({name: 2 * value for name, value in old.state_dict().items()})
+    assert torch.equal(model(x), 2 * logits)
+
+
 def test_parameters_that_cannot_be_watched_are_refused(narrow, x):
     with torch.inference_mode():
         born = VGG(narrow)

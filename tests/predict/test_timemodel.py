@@ -85,7 +85,23 @@ def test_two_ctas_on_an_sm_share_its_units_and_hide_each_others_ends():
 def test_a_shallow_pipeline_waits_for_latency():
     shallow = time_of(replace(TILE, flops=2 * 64 * 64 * 16, load_bytes=1024, shared_bytes=1024, stages=2), H100)
     assert shallow.bound == "latency"
-    assert shallow.main_us == pytest.approx(64 * 265 / 1830)
+    alone = replace(TILE, ctas=1, flops=2 * 64 * 64 * 16, load_bytes=1024, shared_bytes=1024, stages=2)
+    assert time_of(alone, H100).main_us == pytest.approx(64 * (265 + 1024 / 64) / 1830)
+    assert time_of(replace(alone, stages=4), H100).main_us == pytest.approx(64 * (265 + 1024 / 64) / 3 / 1830)
+
+
+def test_copies_asked_for_late_leave_two_stages_little_to_hide():
+    """Row pairs wait for five of six products before they ask for the next copies; with two stages, only then."""
+    base = replace(TILE, ctas=1, resident=1, shared_bytes=0, load_bytes=64 * 2000, flops=1e6 * 4)
+    mma = base.flops / H100.flops_per_clock("fp16")
+    step = {
+        (drains, stages): time_of(replace(base, drains=drains, stages=stages), H100).main_us * 1830 / base.iterations
+        for drains in (0, 5)
+        for stages in (2, 5)
+    }
+    assert step[0, 2] == pytest.approx(265 + 2000)
+    assert step[5, 2] == pytest.approx(5 / 6 * mma + 265 + 2000)
+    assert step[5, 5] == pytest.approx(max(2000, mma + 5 * constant("drain_clocks")))
 
 
 def test_memory_binds_a_stream_and_the_launch_binds_nothing_at_all():

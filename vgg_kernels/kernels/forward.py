@@ -1,6 +1,7 @@
 """One forward pass for one batch size: its workspace, its launches in order, and on a GPU its CUDA graph."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from math import prod
 
 import torch
@@ -94,16 +95,14 @@ class Forward:
         return self.run(self.images, packed)
 
     def _capture(self, packed: Mapping[str, Packed]) -> torch.cuda.CUDAGraph:
-        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        graph = torch.cuda.CUDAGraph()
         # A stream of this device: PyTorch's default capture stream belongs to the first device that captured. Other
-        # threads may allocate meanwhile.
+        # threads may allocate meanwhile. A capture that breaks is not kept: it would replay half of the launches.
         stream = torch.cuda.Stream(self.images.device)
-        try:
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                self.run(self.images, packed)
-        except BaseException:  # an interrupt too: a graph of half the launches must not be kept
-            torch.cuda.set_stream(before)  # a capture that cannot end leaves its own stream behind
-            raise
+        with ExitStack() as after:
+            after.callback(torch.cuda.set_stream, torch.cuda.current_stream())  # a broken capture leaves its own
+            after.enter_context(torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"))
+            self.run(self.images, packed)
         return graph
 
     def values(self, layer: str) -> Tensor:

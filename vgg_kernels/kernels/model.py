@@ -231,7 +231,10 @@ class VGG(Reference):
 
     def _counted(self) -> tuple:
         """Changes whenever PyTorch counts a change of a parameter."""
-        return tuple((p.data_ptr(), p._version) for p in self.parameters())
+        # Of each call, before its first launch: ``self.parameters()`` takes 70 us of a 740 us forward, this a quarter.
+        layers = (*self.features._modules.values(), *self.classifier._modules.values())
+        found = (p for layer in layers if layer is not None for p in layer._parameters.values() if p is not None)
+        return tuple((p.data_ptr(), p._version) for p in found)
 
     def _pack(self) -> dict[str, Packed]:
         packed = {}
