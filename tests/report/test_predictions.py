@@ -39,8 +39,19 @@ def test_errors_by_group():
 
 
 def test_a_model_that_is_always_a_fifth_too_fast_is_corrected_by_a_quarter():
-    rows = pd.DataFrame({"error": [-0.2] * 8})
-    assert predictions.interval(800.0, rows) == pytest.approx((1000.0, 1000.0))
+    assert predictions.interval(800.0, pd.DataFrame({"error": [-0.2] * 8})) == pytest.approx((1000.0, 1000.0))
+    assert predictions.interval(800.0, pd.DataFrame({"error": [-0.2, 0.0, -0.5]})) == pytest.approx((800.0, 1600.0))
+
+
+def test_a_tiers_kin_are_large_products_in_its_own_precision(compared):
+    fp16, tf32 = (predictions.kin(compared[0], tier) for tier in ("fp16", "tf32"))
+    assert [set(rows["dtype"]) for rows in (fp16, tf32)] == [{"float16"}, {"tf32"}]
+    assert [set(rows["device"]) for rows in (fp16, tf32)] == [{"hopper_unnamed", "h100_sxm"}, {"h100_sxm"}]
+    assert not fp16["what"].str.contains("cutlass|persistent|m=2048").any()
+    rows = predictions.corrected_rows(compared[0], VGG, "h100_sxm", 10).set_index("tier")
+    assert (rows["from_ms"] <= rows["to_ms"]).all()
+    assert rows.loc["fp16", "from_ms"] == pytest.approx(rows.loc["fp16", "modelled_ms"] / (1 + fp16["error"].max()))
+    assert rows.loc["fp8", "kin"] == rows.loc["fp16", "kin"] == len(fp16)
 
 
 def test_the_second_opinion_stands_beside_reported_products(compared):

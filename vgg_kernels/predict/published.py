@@ -17,7 +17,7 @@ from .work import FMA, MMA_SYNC, WGMMA, Blocking, matmul, stream
 
 GLUON = Blocking(128, 256, 128, 3, 8)
 BIASED_CONVOLUTIONS = {("1", "50")}  # (level, problem): KernelBench's other convolutions have no bias
-UNNAMED_HOPPER = "h100_sxm"  # what a row is taken for that says "Hopper" and no more
+CARDS = {"hopper_unnamed": "h100_sxm"}  # what a row is predicted as whose source says "Hopper" and no more
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Comparison:
 
     Attributes:
         kind: "matrix product", "convolution" or "bandwidth".
-        device: key of the card.
+        device: key of the card, or "hopper_unnamed".
         what: operation, shape and variant, for tables.
         dtype: "float32" (FMA), "tf32", "float16", "float64".
         reported_us: the measurement.
@@ -248,13 +248,13 @@ def compare(
         reported = 1e3 * float(row["mean_ms"])
         tests.append(Comparison(kind, row["device"], what, dtype, reported, predicted, bound, "KernelBench"))
     for row in hopper:
-        key = UNNAMED_HOPPER if row["device"] == "hopper_unnamed" else row["device"]
+        key = CARDS.get(row["device"], row["device"])
         what = f"{row['operation']} {row['shape']} {row['variant']}"
         result = _hopper(row, find_device(key), clocks.get(key))
         if isinstance(result, str):
-            left_out.append(LeftOut(key, what, result))
+            left_out.append(LeftOut(row["device"], what, result))
             continue
         kind, reported, predicted, bound = result
         source = row["source"].removeprefix("https://github.com/")
-        tests.append(Comparison(kind, key, what, row["dtype"], reported, predicted, bound, source))
+        tests.append(Comparison(kind, row["device"], what, row["dtype"], reported, predicted, bound, source))
     return tests, left_out

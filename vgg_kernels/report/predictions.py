@@ -1,20 +1,22 @@
 """The rows behind the prediction's tables and figures, as tidy DataFrames with their evidence words."""
 
 from dataclasses import asdict
-from statistics import quantiles
 
 import pandas as pd
 
 from ..floor.hardware import device as find_device
 from ..floor.hardware import devices
+from ..floor.rates import best_published
+from ..floor.roofline import floor_us
 from ..kernels.cutting import candidates
 from ..predict.baselines import BASELINES, by_cause, waterfall
 from ..predict.constants import constants
-from ..predict.published import compare
+from ..predict.published import CARDS, compare
 from ..predict.search import launches_of
 from ..predict.second_opinion import recorded
 from ..predict.timemodel import CHANGES, another_tile, predict, time_of
 from ..predict.work import from_launch
+from ..workload.choice import UnknownName
 from ..workload.network import Network, network
 from ..workload.precision import TIERS
 from ..workload.precision import tier as find_tier
@@ -22,6 +24,7 @@ from .floors import reported_networks
 
 BATCHES = (1, 2, 4, 8, 10, 16, 32, 64)
 ANOTHER_TILE = "another tile"
+LARGE = 4096  # rows of a product that fills the card for several waves
 BAND = 0.20  # the band drawn around agreement
 
 
@@ -140,10 +143,45 @@ def errors(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     )
 
 
+def kin(compared: pd.DataFrame, tier: str) -> pd.DataFrame:
+    """The reported products nearest to our kernels in a tier: plain Triton ones of our tile, cuBLAS's from 4096 up.
+
+    Args:
+        compared: the first of ``comparisons``.
+        tier: of the network; those whose operands nobody's rows have (bf16, fp8, fp16x3) take fp16's.
+    """
+    dtype = {"fp32": "float32", "tf32": "tf32"}.get(tier, "float16")
+    products = compared[(compared["kind"] == "matrix product") & (compared["dtype"] == dtype)]
+    plain, cublas = (products["what"].str.contains(word) for word in ("gluon plain", "cublas"))
+    large = products["what"].str.extract(r"m=(\d+)", expand=False).astype(int) >= LARGE
+    return products[plain | (cublas & (products["device"] == "h100_sxm") & large)]
+
+
 def interval(total_us: float, rows: pd.DataFrame) -> tuple[float, float]:
-    """A prediction corrected by the quartiles of the errors of comparable rows, in microseconds."""
-    low, _, high = quantiles(rows["error"], n=4)
-    return total_us / (1 + high), total_us / (1 + low)
+    """A prediction corrected by the smallest and by the largest error of comparable rows, in microseconds."""
+    return total_us / (1 + rows["error"].max()), total_us / (1 + rows["error"].min())
+
+
+def corrected_rows(compared: pd.DataFrame, net: Network, device: str, batch: int) -> pd.DataFrame:
+    """Each tier's prediction (ms), and what it becomes by the errors of its ``kin``.
+
+    Returns:
+        tier, modelled_ms, the number of kin and their mildest and worst error, from_ms and to_ms, and the floor at the
+        best rates that anyone has published for the card (ms; NaN where nobody has); evidence.
+    """
+    rows = []
+    for tier in TIERS:
+        total, near = sum(row.time_us for row in predict(net, tier, device, batch)), kin(compared, tier)
+        low, high = interval(total, near)
+        try:
+            published = floor_us(net, tier, device, batch, rates=best_published(find_device(device))) / 1e3
+        except UnknownName:
+            published = float("nan")
+        rows.append(
+            {"tier": tier, "modelled_ms": total / 1e3, "kin": len(near), "mildest": near["error"].max(),
+             "worst": near["error"].min(), "from_ms": low / 1e3, "to_ms": high / 1e3, "published_floor_ms": published}
+        )  # fmt: skip
+    return pd.DataFrame(rows).assign(evidence="modelled")
 
 
 def opinions(rows: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +194,7 @@ def opinions(rows: pd.DataFrame) -> pd.DataFrame:
     table = []
     for row in products.itertuples():
         m, n, k = (int(part.split("=")[1]) for part in row.what.split()[1:4])
-        opinion = known.get((row.device, rates[row.dtype], m, n, k))
+        opinion = known.get((CARDS.get(row.device, row.device), rates[row.dtype], m, n, k))
         if opinion is not None and ("cublas" in row.what or "eager" in row.what):
             table.append(
                 {"device": row.device, "dtype": row.dtype, "m": m, "n": n, "k": k, "reported_us": row.reported_us,

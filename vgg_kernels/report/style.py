@@ -54,7 +54,9 @@ SHAPES: Mapping[str, str] = MappingProxyType(  # tells tiers apart where all poi
     {"fp32": "s", "fp16x3": "D", "tf32": "o", "fp16": "^", "bf16": "v", "fp8": "P"}
 )
 GREY = "#555555"  # whatever stands for no tier and no device
-MARKERS: Mapping[str, str] = MappingProxyType({"h100_sxm": "o", "h100_pcie": "s", "h200": "D", "b200": "^", "cpu": "X"})
+MARKERS: Mapping[str, str] = MappingProxyType(
+    {"h100_sxm": "o", "h100_pcie": "s", "h200": "D", "b200": "^", "cpu": "X", "hopper_unnamed": "P"}
+)
 
 
 @dataclass(frozen=True)

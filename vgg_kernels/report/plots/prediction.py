@@ -7,10 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from ...floor.hardware import device as find_device
+from ...predict.published import CARDS
 from ..predictions import BAND
 from ..style import GREY, MARKERS, PALETTE, SHAPES, bar, headline, layer_ticks, plain_log, point, subject
 
 ABBREVIATED = {"l2": "L2", "hbm": "HBM", "mma": "MMA"}
+UNNAMED = "Hopper, not named"
 KINDS = {"matrix product": "#0072B2", "convolution": "#D55E00", "bandwidth": "#009E73"}
 
 
@@ -50,13 +52,14 @@ def agreement(rows: pd.DataFrame) -> Figure:
         spread = y + np.linspace(-0.22, 0.22, len(points)) if len(points) > 1 else [y]
         right.plot(100 * points["error"], spread, **style)
         right.plot([100 * points["error"].median()] * 2, [y - 0.38, y + 0.38], color="black", linewidth=1.6)
-        labels.append(f"{kind},\n{find_device(device).title} ({len(points)})")
+        card = UNNAMED if device in CARDS else find_device(device).title
+        labels.append(f"{kind},\n{card} ({len(points)})")
     left.set_xscale("log")
     left.set_yscale("log")
     left.set_xlim(*reach)
     left.set_xlabel("reported by others, µs")
     left.set_ylabel("modelled, µs")
-    headline(left, "The model against others' times", f"{len(rows)} reported measurements of products and copies")
+    headline(left, "The model against others' times", f"{len(rows)} reported products, convolutions and copies")
     right.set_yticks(range(len(labels)), labels)
     right.invert_yaxis()
     right.set_xlabel(f"error, % (grey: within {BAND:.0%}; black: median)")
