@@ -36,7 +36,7 @@ def test_what_its_publisher_withdrew_is_not_ranked(published):
     fastest = next(s for s in rank(published) if s.record.times.mean_ms == 2.21)
     assert fastest.status == "withdrawn"
     assert fastest.rank is None
-    assert "took it back on 2025-07-06" in fastest.reasons[0]
+    assert "replaced or removed it on 2025-07-06" in fastest.reasons[0]
 
 
 def test_overlapping_intervals_are_a_tie(tmp_path, fake):

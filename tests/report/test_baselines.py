@@ -7,18 +7,29 @@ from matplotlib.colors import to_hex
 from vgg_kernels.evidence.ledger import RunWriter, read_runs
 from vgg_kernels.evidence.profiling import tidy
 from vgg_kernels.report import baselines
+from vgg_kernels.report.page import page
 from vgg_kernels.report.plots import baselines as figures
-from vgg_kernels.report.study import reported
+from vgg_kernels.report.study import measured, reported_vgg19
 from vgg_kernels.workload.network import network
 
 VGG19 = network("vgg19")
+KEY = ("device", "batch", "timer", "cache")
 CPU = {"name": "a CPU", "kind": "cpu", "card": None, "host": {"usable_cores": 2, "load_average": [1.0, 1.0, 1.0]}}
 
 
-def write(folder, fake, *, eager=(40.0, 41.0, 42.0), load=1.2, observed="2026-03-10T12:00:00+00:00", **where):
+def write(
+    folder,
+    fake,
+    *,
+    eager=(40.0, 41.0, 42.0),
+    inductor=(30.0, 31.0, 32.0),
+    load=1.2,
+    observed="2026-03-10T12:00:00+00:00",
+    **where,
+):
     timed = fake.row | {"timer": "host", "cache": "warm", "tier": "fp32"}
     run = RunWriter(folder, fake.provenance(**{**CPU, **where}, observed=observed))
-    for variant, times in {"eager": eager, "inductor": (30.0, 31.0, 32.0)}.items():
+    for variant, times in {"eager": eager, "inductor": inductor}.items():
         run.append({**timed, "variant": variant, "sample": i, "time_ms": t} for i, t in enumerate(times))
         rows = tidy([("aten::conv2d", 16, 30e3), ("aten::relu_", 18, 10e3)], 1)
         run.note("profile", {"variant": variant, "tier": "fp32", "batch": 10, "network": "vgg19", "rows": rows})
@@ -56,7 +67,7 @@ def test_a_run_without_both_baselines_is_passed_over(runs):
 
 
 def test_devices_stand_side_by_side_and_are_never_mixed(newest):
-    table = baselines.network_times(newest, reported())
+    table = baselines.network_times(newest, reported_vgg19())
     assert list(table["evidence"]) == ["reported", "reported", "measured", "measured"]
     rows = table.set_index("device_name")
     assert rows.loc["NVIDIA H100 80GB HBM3", "eager_ms"] == 3.88
@@ -64,6 +75,40 @@ def test_devices_stand_side_by_side_and_are_never_mixed(newest):
     assert rows.loc["a CPU", "eager_ms"] == 51.0
     assert rows.loc["a CPU", "ratio"] == 51.0 / 31.0
     assert rows.loc["NVIDIA H200", "ratio"] == 4.0 / 31.0
+    protocols = rows[["timer", "cache"]].apply(tuple, axis=1)
+    assert protocols["NVIDIA H100 80GB HBM3"] == ("kernelbench", "cold")
+    assert protocols["NVIDIA H100 PCIe"] == ("cuda_events", "warm")  # as the data say, not as the other row has it
+    assert protocols["a CPU"] == ("host", "warm")
+
+
+def test_the_two_tie_exactly_where_the_records_do(monkeypatch):
+    monkeypatch.setenv("VGG_STUDY", "recorded")
+    times = baselines.network_times(baselines.newest_runs(measured()), reported_vgg19())
+    standings = [s for s in page().standings if s.status == "ranked"]
+    for row in times.itertuples():
+        where = row.device, row.batch, row.timer, row.cache
+        same = [s for s in standings if [s.record.cohort.model_dump()[k] for k in KEY] == list(where)]
+        eager, inductor = (next(s for s in same if s.record.variant == name) for name in baselines.BASELINES)
+        assert baselines.apart(row) == (inductor.id not in eager.tied_with), row
+        assert ("a tie" in baselines.comparison(row)) == (inductor.id in eager.tied_with)
+
+
+@pytest.mark.parametrize(
+    ("eager", "words"),
+    [
+        ((40.0, 41.0, 42.0), "are too few to tell them apart"),
+        ((60.0, 61.0, 62.0, 61.0, 61.0), "inductor takes 49% (48% to 50%) less time than eager, 30 ms of 61 ms"),
+        ((15.0, 15.5, 15.0, 15.5, 15.5), "more time than eager"),
+        ((20.0, 30.0, 40.0, 30.0, 35.0), "a tie; eager takes 31 ms and inductor 31 ms, a ratio of"),
+    ],
+    ids=["few", "less", "more", "tie"],
+)
+def test_a_saving_is_claimed_only_where_the_intervals_are_apart(tmp_path, fake, eager, words):
+    write(tmp_path / "run", fake, eager=eager, inductor=(30.0, 31.0, 32.0, 31.0, 31.0)[: len(eager)])
+    newest = baselines.newest_runs(read_runs(tmp_path).samples.assign(evidence="measured"))
+    times = baselines.network_times(newest, reported_vgg19())
+    row = next(row for row in times.itertuples() if row.device == "cpu_a_cpu")
+    assert words in baselines.comparison(row)
 
 
 def test_shares_of_a_profile_add_up_by_purpose(runs, newest):
@@ -137,8 +182,24 @@ def test_whose_times_these_are_is_said(runs, newest):
     assert "busy" in alone
 
 
-def test_what_inductor_saves_is_a_difference_on_one_device(runs, newest):
+def test_the_shares_of_both_stand_side_by_side(runs, newest):
     purposes = baselines.by_purpose(baselines.profiles(runs, newest))
-    halved = purposes.assign(time_us=purposes["time_us"].where(purposes["variant"] == "eager", purposes["time_us"] / 2))
-    table = baselines.saved_by_inductor(halved, "h200")
-    assert table.loc["convolution"].to_dict() == {"eager_ms": 30.0, "inductor_ms": 15.0, "saved_ms": 15.0}
+    table = baselines.purpose_shares(purposes, "h200")
+    assert list(table.index) == ["pointwise", "convolution"]
+    assert table.loc["convolution"].to_dict() == {
+        "eager_calls": 16, "inductor_calls": 16, "eager_share": 0.75, "inductor_share": 0.75,
+    }  # fmt: skip
+
+
+def test_lengths_of_a_profile_are_stated_only_where_the_timed_calls_bear_them_out(runs, newest):
+    purposes = baselines.by_purpose(baselines.profiles(runs, newest))
+    found = baselines.conditions(runs, newest)
+    times = baselines.network_times(newest, reported_vgg19())
+    undecided = baselines.division(purposes, times, found, "cpu_a_cpu")
+    assert undecided.startswith("Here 75% of eager's time in kernels and 75% of inductor's")
+    assert "the timed calls do not tell the two apart" in undecided
+    clear = times.assign(ratio_low=1.2, ratio_high=1.4)
+    assert "All the rest takes 10 ms of an eager forward" in baselines.division(purposes, clear, found, "cpu_a_cpu")
+    busy = baselines.division(purposes, clear, found.assign(busy=True), "cpu_a_cpu")
+    assert "the machine was busy" in busy
+    assert "10 ms" not in busy

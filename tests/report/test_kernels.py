@@ -8,9 +8,11 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vgg_kernels.floor.hardware import device
 from vgg_kernels.kernels.plan import plan
 from vgg_kernels.report import compiled, kernels
 from vgg_kernels.workload.network import network
+from vgg_kernels.workload.precision import tier as find_tier
 
 VGG = network("vgg19")
 
@@ -46,6 +48,20 @@ def test_what_l2_feeds_is_given_over_asked():
     rows = kernels.l2_rows(VGG, ("fp16x3", "fp16"), "h100_sxm", 10)
     assert (rows["fed"] == (rows["given"] / rows["asked"]).clip(upper=1)).all()
     assert set(rows["layer"]) == {conv.name for conv in VGG.convs[1:]}
+    assert set(rows["given_by"]) == {"H200"}
+
+
+@pytest.mark.parametrize("tier", ["fp16x3", "tf32", "fp16", "fp8"])
+def test_what_is_asked_of_l2_is_the_notebooks_formula(tier):
+    """flops_per_clock * bytes / (2 * products) * (1 / BM + 1 / BN); row pairs have 2 / 3 over BN."""
+    card, precision = device("h100_sxm"), find_tier(tier)
+    flops_per_clock = card.peaks[precision.rate] / (card.sms * card.clock_hz)
+    launches = [launch for launch in plan(VGG, tier, 10) if launch.kernel == "conv3x3"]
+    for row, launch in zip(kernels.l2_rows(VGG, (tier,), "h100_sxm", 10).itertuples(), launches, strict=True):
+        tile = launch.tile
+        bracket = 1 / tile.bm + (2 / 3 if tile.pairs else 1) / tile.bn
+        asked = flops_per_clock * precision.operand_bytes / (2 * precision.products) * bracket
+        assert row.asked == pytest.approx(asked)
 
 
 def test_the_epilogues_bytes_are_the_plans():

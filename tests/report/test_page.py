@@ -46,7 +46,9 @@ def test_the_headline_is_the_public_record(recorded):
     standing = recorded.standing(recorded.headline.standing)
     assert standing.record.times.as_published_ms == 2.43
     assert standing.record.cohort.device == "h100_sxm"
-    assert recorded.headline.sentence.startswith(f"Fastest known in this cohort as of {recorded.as_of}: inductor")
+    assert recorded.headline.sentence == (
+        "Fastest of this cohort in the files read here, as of 2026-03-05: inductor, 2.43 ms"  # KernelBench's revision
+    )
     assert "mean of 100 calls" in recorded.headline.protocol
 
 
@@ -69,7 +71,8 @@ def test_what_was_not_measured_says_so_and_what_is_known_instead(recorded):
 
 def test_no_page_says_fastest_possible(recorded):
     text = html.fragment(recorded).lower()
-    assert "fastest known in this cohort as of" in text
+    assert "fastest of this cohort in the files read here, as of" in text
+    assert "fastest known" not in text
     assert text.count("fastest possible") == sum(rule.text.lower().count("fastest possible") for rule in recorded.rules)
 
 
@@ -95,19 +98,19 @@ def test_every_speed_up_names_a_baseline_or_a_reason(recorded):
             assert standing.speedup == pytest.approx(baseline.times.mean_ms / standing.record.times.mean_ms, rel=1e-4)
 
 
-def test_the_history_shows_that_records_were_taken_back(recorded):
+def test_the_history_shows_that_records_were_replaced_or_removed(recorded):
     sxm = [e for e in recorded.history if e.device == "h100_sxm" and "warm" in e.protocol]
     assert (sxm[0].variant, sxm[0].mean_ms) == ("inductor max-autotune", 2.21)
-    assert any(e.change == "all withdrawn" and e.mean_ms is None for e in sxm)
+    assert any(e.change == "all replaced or removed" and e.mean_ms is None for e in sxm)
     assert [e.day for e in recorded.history] == sorted(e.day for e in recorded.history)
 
 
-def test_the_history_only_falls_unless_something_was_withdrawn(recorded):
+def test_the_history_only_falls_unless_something_was_replaced_or_removed(recorded):
     last = {}
     for event in recorded.history:
         line = event.device, event.protocol
         if last.get(line) and event.mean_ms and event.mean_ms > last[line]:
-            assert "withdrawn" in event.change
+            assert "replaced or removed" in event.change
         last[line] = event.mean_ms
 
 
@@ -162,6 +165,17 @@ def test_another_device_is_an_environment_without_estimates(with_runs):
     assert cpu.title == "Fake CPU"
     assert cpu.estimates == []
     assert cpu.compiled is None
+
+
+def test_a_claim_is_as_of_the_day_that_its_own_rows_speak_for(with_runs):
+    """A run on a CPU makes no claim about a card newer; a run of a cohort makes that cohort's."""
+    claims = {str(row.cohort): row.claim.sentence for row in with_runs.rankings}
+    ran = max(s.record.origin.observed for s in with_runs.standings if s.record.origin.evidence == "measured")
+    read = report.read_day()
+    assert ran != read
+    assert f"as of {read}:" in claims["h100_pcie, batch 10, tf32, cuda_events timer, warm cache"]  # published only
+    assert f"as of {max(ran, read)}:" in claims["h100_sxm, batch 10, tf32, kernelbench timer, cold cache"]  # both
+    assert f"as of {ran}:" in next(text for name, text in claims.items() if name.startswith("cpu_fake_cpu"))
 
 
 def test_published_and_measured_rows_of_one_cohort_rank_together(with_runs):

@@ -113,7 +113,7 @@ class Record(Facts):
     )
     recipe: str | None = Field(description="how to repeat it; null where the source that ran cannot be had")
     caveats: list[str] = Field(description="what the evidence leaves open")
-    withdrawn: date | None = Field(description="day on which its publisher took it back")
+    withdrawn: date | None = Field(description="day on which its publisher replaced or removed it")
     superseded_by: str | None = Field(description="id of the run that corrects it")
 
     @property

@@ -144,7 +144,7 @@ def exclusion(record: Record) -> tuple[Status, list[str]]:
     if record.superseded_by:
         return "superseded", [f"run {record.superseded_by} corrects it"]
     if record.withdrawn:
-        return "withdrawn", [f"its publisher took it back on {record.withdrawn}"]
+        return "withdrawn", [f"its publisher replaced or removed it on {record.withdrawn}"]
     reasons = []
     if record.workload_sha256 not in (None, IDENTITY, KERNELBENCH.sha256):
         reasons.append(f"another workload: {record.workload_sha256[:12]}")

@@ -32,8 +32,8 @@ from .tiles import (
     shared_bytes,
 )
 
-# Bytes that one SM gets from L2 in a clock when all SMs read: 9765 GB/s / 132 SMs / 1.98 GHz on an H200
-# (te42kyfo/gpu-benches, gpu-l2-cache/h200.txt, 16.5 MB), and the same from the H100 PCIe's row.
+# Bytes that one SM gets from L2 in a clock when all SMs read: 9675 GB/s / 132 SMs / 1.98 GHz on an H200
+# (te42kyfo/gpu-benches, gpu-l2-cache/h200.txt, 25.6 MB). The H100 PCIe's row gives 34.
 L2_BYTES_PER_CLOCK = 37.0
 LATENCY_CLOCKS = 265.0  # of a read from L2 (the same source, gpu-latency/h100_pcie.txt, 1 MB)
 SHARED_BYTES_PER_CLOCK = 128.0  # 32 banks of 4 bytes

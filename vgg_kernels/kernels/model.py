@@ -137,8 +137,8 @@ class VGG(Reference):
 
     def __getstate__(self) -> dict:
         """Copies and pickles carry the parameters; packed weights and graphs are made anew."""
-        made = {"_packed": None, "_packed_from": (), "_packed_alive": [], "_forwards": {}, "_lent": [], "_lock": None}
-        return self.__dict__ | made
+        anew: dict = {"_packed": None, "_packed_from": (), "_packed_alive": [], "_forwards": {}, "_lent": []}
+        return self.__dict__ | anew | {"_lock": None}
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)

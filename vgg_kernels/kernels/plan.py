@@ -78,7 +78,8 @@ class Launch:
     def l2_bytes_per_clock(self, card: Device) -> float | None:
         """Bytes a clock that one SM asks of L2 while its arithmetic runs at the card's peak; None without arithmetic.
 
-        A BM x BN tile of operands of s bytes asks ``flops_per_clock * s * (1/BM + 1/BN) / 2``.
+        A BM x BN tile of operands of s bytes asks ``flops_per_clock * s / (2 * products) * (1/BM + 1/BN)``; row pairs,
+        which load four rows of pixels and three of taps for six products, have ``2/3 / BN + 1/BM`` in its place.
         """
         if not self.flops_per_iteration:
             return None

@@ -109,7 +109,8 @@ def pairs_fit(conv: Conv, tile: Tile) -> bool:
 def rows_loaded(tile: Tile) -> tuple[int, int]:
     """Rows of BK operands that one main-loop step loads: of pixels, and of weights.
 
-    Two output rows need four input rows and three rows of taps, where apart each would load three of both.
+    A step of row pairs loads four input rows and three rows of taps for its six products; row by row the same tile
+    would load six rows of pixels and three of taps for them.
     """
     return (2 * tile.bm if tile.pairs else tile.bm), tile.taps * tile.bn
 

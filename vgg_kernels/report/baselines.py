@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ..evidence import statistics
 from ..evidence.ledger import Runs
 from ..evidence.profiling import OTHER, PURPOSES
 from ..workload.network import Network
@@ -28,27 +29,62 @@ def newest_runs(measured: pd.DataFrame) -> pd.DataFrame:
     return measured[measured["run"].isin(newest)]
 
 
-def network_times(newest: pd.DataFrame, reported: pd.DataFrame, network: str = "vgg19") -> pd.DataFrame:
-    """Eager and inductor side by side, one row a device and batch; a ratio never leaves its row.
+def network_times(newest: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Eager and inductor of VGG19 side by side, one row a device, batch and protocol; a ratio never leaves its row.
+
+    Args:
+        newest: ``newest_runs``.
+        published: ``study.reported_vgg19()``; of its rows those that stand.
 
     Returns:
-        ``evidence``, ``device``, ``device_name``, ``batch``, ``timer``, ``n`` (samples of each), ``eager_ms``,
-        ``inductor_ms`` (means, as the reported ones are) and ``ratio`` (eager over inductor).
+        ``evidence``, ``device``, ``device_name``, ``batch``, ``timer``, ``cache``, ``n`` (samples of each),
+        ``eager_ms``, ``inductor_ms`` (means, as the reported ones are), ``ratio`` (eager over inductor), ``ratio_low``
+        and ``ratio_high`` (from the far ends of the means' 95 % intervals; missing where there are too few samples).
     """
-    rows = newest[(newest["layer"] == "network") & newest["variant"].isin(BASELINES) & (newest["network"] == network)]
+    rows = newest[(newest["layer"] == "network") & newest["variant"].isin(BASELINES) & (newest["network"] == "vgg19")]
     shown = rows.groupby("device")["timer"].transform(lambda t: next(n for n in TIMERS if n in set(t)))
-    key = ["evidence", "device", "device_name", "batch", "timer"]
-    ours = rows[rows["timer"] == shown].groupby([*key, "variant"])["time_ms"].agg(["mean", "count"]).reset_index()
-    theirs = reported[(reported["op"] == "network") & reported["shape"].str.contains(f"network={network} ")]
-    batch = theirs["shape"].str.extract(r"batch=(\d+)")[0].astype(int)
-    theirs = theirs.assign(batch=batch, timer="kernelbench").rename(columns={"mean_ms": "mean", "trials": "count"})
-    table = pd.concat([theirs[[*key, "variant", "mean", "count"]], ours], ignore_index=True)
-    wide = table.pivot_table(index=key, columns="variant", values="mean", sort=False)
-    wide["n"] = table.groupby(key, sort=False)["count"].min()
-    wide = wide.dropna().rename(columns={v: f"{v}_ms" for v in BASELINES}).reset_index()
-    wide["ratio"] = wide["eager_ms"] / wide["inductor_ms"]
-    wide.columns.name = None
-    return wide[[*key, "n", "eager_ms", "inductor_ms", "ratio"]]
+    key = ["evidence", "device", "device_name", "batch", "timer", "cache"]
+    stands = published[(published["withdrawn"] == "") & published["variant"].isin(BASELINES)]
+    found: dict[tuple, dict[str, statistics.Summary]] = {}
+    for row in stands.itertuples():
+        summary = statistics.from_published(row.mean_ms, row.std_ms, row.min_ms, row.max_ms, row.trials)
+        found.setdefault(tuple(getattr(row, name) for name in key), {})[row.variant] = summary
+    for (*where, variant), calls in rows[rows["timer"] == shown].groupby([*key, "variant"]):
+        found.setdefault(tuple(where), {})[variant] = statistics.summarise(calls.sort_values("sample")["time_ms"])
+    table = [(*where, *_ratio(by["eager"], by["inductor"])) for where, by in found.items() if len(by) == len(BASELINES)]
+    columns = ["n", *(f"{name}_ms" for name in BASELINES), "ratio", "ratio_low", "ratio_high"]
+    return pd.DataFrame(table, columns=[*key, *columns])
+
+
+def _ratio(eager: statistics.Summary, inductor: statistics.Summary) -> tuple:
+    means = eager.mean_ms, inductor.mean_ms
+    ends = _over(eager.low_ms, inductor.high_ms), _over(eager.high_ms, inductor.low_ms)
+    return min(eager.n, inductor.n), *means, means[0] / means[1], *ends
+
+
+def _over(a: float | None, b: float | None) -> float:
+    return float("nan") if a is None or b is None else a / b
+
+
+def apart(row) -> bool:
+    """Whether one of a row's two means is lower beyond doubt: their intervals do not overlap, as a ranking asks."""
+    return row.ratio_low > 1 or row.ratio_high < 1  # False where an interval is missing
+
+
+def comparison(row) -> str:
+    """One row of ``network_times`` in words: what inductor saves, or that the two tie."""
+    where = f"{row.device_name}, batch {row.batch} ({row.evidence}; {row.timer} timer, {row.cache} cache)"
+    if apart(row):
+        least, most = sorted(abs(1 - 1 / end) for end in (row.ratio_low, row.ratio_high))
+        return (
+            f"{where}: inductor takes {abs(1 - 1 / row.ratio):.0%} ({least:.0%} to {most:.0%}) "
+            f"{'less' if row.ratio > 1 else 'more'} time than eager, {ms(abs(row.eager_ms - row.inductor_ms))} of "
+            f"{ms(row.eager_ms)}"
+        )
+    both = f"eager takes {ms(row.eager_ms)} and inductor {ms(row.inductor_ms)}"
+    if pd.isna(row.ratio_low):
+        return f"{where}: {both}; {row.n} calls of each are too few to tell them apart"
+    return f"{where}: a tie; {both}, a ratio of {row.ratio_low:.2f} to {row.ratio_high:.2f}"
 
 
 def profiles(runs: Mapping[str, Runs], newest: pd.DataFrame) -> pd.DataFrame:
@@ -188,12 +224,44 @@ def whose(found: pd.DataFrame) -> str:
     return "\n".join(sentences) + f"\n\nShowing recorded data.{more} Run `python -m vgg_kernels measure` for yours."
 
 
-def saved_by_inductor(purposes: pd.DataFrame, device: str) -> pd.DataFrame:
-    """What eager and inductor spend on each purpose, and the difference, in ms a forward; one device."""
+PRODUCTS = ["convolution", "matrix product"]
+
+
+def purpose_shares(purposes: pd.DataFrame, device: str) -> pd.DataFrame:
+    """By purpose, the calls of one forward's kernels (of a CPU's operators) and their share of its time in kernels."""
     here = purposes[purposes["device"] == device]
-    wide = here.pivot_table(index="purpose", columns="variant", values="time_us", aggfunc="sum", fill_value=0.0) / 1000
+    wide = here.pivot_table(index="purpose", columns="variant", values=["kernels", "share"], fill_value=0.0)
     wide = wide.reindex([name for name in ORDER if name in wide.index])
-    return wide.assign(saved_ms=wide["eager"] - wide["inductor"]).rename(columns={v: f"{v}_ms" for v in BASELINES})
+    names = {"kernels": "calls", "share": "share"}
+    columns = {f"{v}_{name}": wide[what, v] for what, name in names.items() for v in BASELINES}
+    return pd.DataFrame(columns).astype({f"{v}_calls": int for v in BASELINES})
+
+
+def division(purposes: pd.DataFrame, times: pd.DataFrame, found: pd.DataFrame, device: str) -> str:
+    """What one device's profiles say: always their shares; their lengths only where the timed calls bear them out.
+
+    Args:
+        purposes: ``by_purpose``.
+        times: ``network_times``.
+        found: ``conditions``.
+        device: key of the device.
+    """
+    here = purposes[purposes["device"] == device]
+    product = here["purpose"].isin(PRODUCTS)
+    share = here[product].groupby("variant")["share"].sum()
+    text = (
+        f"Here {share['eager']:.0%} of eager's time in kernels and {share['inductor']:.0%} of inductor's are "
+        "convolutions and matrix products."
+    )
+    timed = times[(times["device"] == device) & (times["batch"] == here["batch"].iloc[0])]
+    busy = found.loc[found["device"] == device, "busy"].any()
+    if busy or timed.empty or not all(apart(row) for row in timed.itertuples()):
+        why = "the machine was busy" if busy else "the timed calls do not tell the two apart"
+        return f"{text} How long the parts take is not compared: {why}, and each was profiled once."
+    rest = here[~product].groupby("variant")["time_us"].sum() / 1000
+    return (
+        f"{text} All the rest takes {ms(rest['eager'])} of an eager forward and {ms(rest['inductor'])} of inductor's."
+    )
 
 
 def ms(value: float) -> str:

@@ -8,6 +8,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from .document import Page
+from .page import STATUS_WORDS
 
 TEMPLATE = "page.html"
 
@@ -37,7 +38,7 @@ def _template():
 
 def fragment(page: Page) -> str:
     """The page as one element with its style, for a notebook's output."""
-    return _template().render(page=page)
+    return _template().render(page=page, words=STATUS_WORDS)
 
 
 def document(page: Page) -> str:

@@ -16,6 +16,7 @@ from ..kernels.cutting import L2_BYTES_PER_CLOCK
 from ..kernels.layout import Activation, encode, pack, weight_matrix
 from ..kernels.plan import conv_launches, plan, share_rows
 from ..kernels.tiles import Tile, drains
+from ..predict.constants import constants
 from ..predict.work import occupancy
 from ..workload.network import Conv, Network
 from ..workload.precision import tier as find_tier
@@ -83,12 +84,18 @@ def wave_rows(network: Network, tier: str, device: str, batch: int, facts: pd.Da
     return pd.DataFrame(rows)
 
 
+def l2_card() -> str:
+    """Title of the card whose L2 was measured: the one that ``L2_BYTES_PER_CLOCK`` is read off."""
+    return find_device(constants()["l2_bytes_per_clock"].taken_from.split()[0]).title
+
+
 def l2_rows(network: Network, tiers: Iterable[str], device: str, batch: int) -> pd.DataFrame:
     """What one SM asks of L2 at the arithmetic peak, by tier and layer, beside what L2 gives.
 
     Returns:
-        tier, layer, kernel, tile, asked (bytes a clock), given (bytes a clock when all SMs read), fed (the part of
-        the peak at which L2 keeps up, at most 1), in_flight_kb (of one CTA), device, batch, evidence.
+        tier, layer, kernel, tile, asked (bytes a clock), given (bytes a clock when all SMs read), given_by (the card
+        it was measured on), fed (the part of the peak at which L2 keeps up, at most 1), in_flight_kb (of one CTA),
+        device, batch, evidence.
     """
     card = find_device(device)
     return pd.DataFrame(
@@ -100,6 +107,7 @@ def l2_rows(network: Network, tiers: Iterable[str], device: str, batch: int) -> 
                 "tile": str(launch.tile),
                 "asked": asked,
                 "given": L2_BYTES_PER_CLOCK,
+                "given_by": l2_card(),
                 "fed": min(1.0, L2_BYTES_PER_CLOCK / asked),
                 "in_flight_kb": launch.bytes_in_flight / 1024,
                 "device": device,
@@ -117,8 +125,8 @@ def pair_rows(network: Network, tier: str, device: str, batch: int) -> pd.DataFr
     """What row pairs save: bytes a clock asked of L2 by the layers that use them, and by the same tile row by row.
 
     Returns:
-        layer, tile, row_by_row, in_pairs, given (bytes a clock), drains (waits of one step), device, tier, batch,
-        evidence.
+        layer, tile, row_by_row, in_pairs, given (bytes a clock), given_by (the card that was measured), drains (waits
+        of one step), device, tier, batch, evidence.
     """
     card, precision = find_device(device), find_tier(tier)
     rows = []
@@ -133,6 +141,7 @@ def pair_rows(network: Network, tier: str, device: str, batch: int) -> pd.DataFr
                 "row_by_row": alone.l2_bytes_per_clock(card),
                 "in_pairs": launch.l2_bytes_per_clock(card),
                 "given": L2_BYTES_PER_CLOCK,
+                "given_by": l2_card(),
                 "drains": drains(launch.tile, precision),
             }
         )
@@ -152,7 +161,8 @@ def epilogue_rows(network: Network, tier: str, device: str, batch: int) -> pd.Da
         passes = 3 * whole + (whole + whole // 4 if conv.pooled else 0)
         mine = [launch for launch in launches if launch.layer == conv.name]
         ours = sum(launch.hbm_write_bytes for launch in mine) + sum(launch.hbm_read_bytes for launch in mine[1:])
-        does = "second launch" if len(mine) > 1 else "bias, ReLU, pool" if conv.pooled else "bias, ReLU"
+        alone = "bias, ReLU, pool" if conv.pooled else "bias, ReLU"
+        does = f"second launch: {mine[1].kernel}" if len(mine) > 1 else alone
         rows.append({"layer": conv.name, "passes_mb": passes / 1e6, "ours_mb": ours / 1e6, "where": does})
     return pd.DataFrame(rows).assign(device=device, tier=tier, batch=batch, evidence="derived")
 

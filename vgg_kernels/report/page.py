@@ -45,6 +45,7 @@ OBSERVERS = {
     "data/local": "this machine",
     "data/submitted": "a contributor",
 }
+STATUS_WORDS = {"withdrawn": "replaced or removed"}  # what a publisher did to a row that it no longer has
 TIMER_TITLES = {
     "kernelbench": "device events around one call",
     "cuda_events": "device events around one call",
@@ -67,18 +68,17 @@ def page() -> Page:
     runs = study.runs()
     found = records(runs)
     standings = ranking.rank(found)
-    as_of = newest(found)
     rankings = [
-        Ranking(cohort=cohort, claim=claim(rows, as_of), standings=[row.id for row in rows])
+        Ranking(cohort=cohort, claim=claim(rows), standings=[row.id for row in rows])
         for cohort, rows in sorted(ranking.cohorts(standings).items(), key=_subject_first)
     ]
     return Page(
-        as_of=as_of,
+        as_of=newest(found),
         workload=workload(),
         counts=counts(standings, runs),
         headline=headline(rankings),
         remarks=remarks(standings, headline(rankings)),
-        environments=environments(standings, as_of),
+        environments=environments(standings),
         rankings=rankings,
         standings=standings,
         implementations=implementations(standings),
@@ -120,13 +120,23 @@ def counts(standings: Sequence[Standing], runs: dict[str, Runs]) -> Counts:
     )
 
 
-def claim(rows: Sequence[Standing], as_of: date) -> Claim:
-    """What may be said of a cohort's first: fastest known, as of a day, tied with whom."""
+def read_day() -> date:
+    """The day up to which the public rows were read: that of the revision of KernelBench that was gone through."""
+    return date.fromisoformat(study.reported()["date"].max())
+
+
+def claim(rows: Sequence[Standing]) -> Claim:
+    """What may be said of a cohort's first: fastest in the files read, as of a day, tied with whom.
+
+    The day is the newest that the cohort's own rows speak for: of a published row the day up to which its publisher was
+    read, of a measured one its own. A run on another card makes no claim newer.
+    """
     first = rows[0]
     times = first.record.times
+    days = [read_day() if row.record.origin.evidence == "reported" else row.record.origin.observed for row in rows]
     tie = f", tied with {len(first.tied_with)}" if first.tied_with else ""
     return Claim(
-        sentence=f"Fastest known in this cohort as of {as_of}: "
+        sentence=f"Fastest of this cohort in the files read here, as of {max(days)}: "
         f"{first.record.variant}, {times.as_published_ms:g} ms{tie}",
         standing=first.id,
         protocol=protocol(first.record.cohort, times.n),
@@ -149,14 +159,14 @@ def remarks(standings: Sequence[Standing], first: Claim) -> list[str]:
     """What stands out about the public record, each sentence computed from the records or left out."""
     lead = next(standing.record for standing in standings if standing.id == first.standing)
     card = [s.record for s in standings if s.record.cohort.device == lead.cohort.device]
-    taken_back = [r for r in card if r.withdrawn and r.times.mean_ms < lead.times.mean_ms]
+    gone = [r for r in card if r.withdrawn and r.times.mean_ms < lead.times.mean_ms]
     found = []
-    if taken_back:
-        fastest = min(taken_back, key=lambda r: r.times.mean_ms)
+    if gone:
+        fastest = min(gone, key=lambda r: r.times.mean_ms)
         found.append(
             f"The same publisher had faster times on this card: {fastest.times.as_published_ms:g} ms "
-            f"({fastest.variant}, {fastest.cohort.cache} cache), published {fastest.origin.observed} and taken back "
-            f"{fastest.withdrawn}. {len(taken_back)} such rows are kept here, unranked."
+            f"({fastest.variant}, {fastest.cohort.cache} cache), published {fastest.origin.observed} and replaced or "
+            f"removed {fastest.withdrawn}. {len(gone)} such rows are kept here, unranked."
         )
     protocols = {
         s.record.cohort.cache for s in standings if s.status == "ranked" and s.record.origin.evidence == "reported"
@@ -186,17 +196,15 @@ def headline(rankings: Sequence[Ranking]) -> Claim:
     raise ValueError(f"{REPORTED} holds no current record of the public protocol on {SUBJECT}")
 
 
-def environments(standings: Sequence[Standing], as_of: date) -> list[Environment]:
+def environments(standings: Sequence[Standing]) -> list[Environment]:
     """Every device of the data sheets, measured or not, and every other device that was measured."""
     by_cohort = ranking.cohorts(standings)
     others = sorted({cohort.device for cohort in by_cohort} - set(devices()))
     table = compiled.facts()
-    return [_environment(key, by_cohort, as_of, table) for key in (*devices(), *others)]
+    return [_environment(key, by_cohort, table) for key in (*devices(), *others)]
 
 
-def _environment(
-    key: str, by_cohort: dict[Cohort, list[Standing]], as_of: date, table: pd.DataFrame | None
-) -> Environment:
+def _environment(key: str, by_cohort: dict[Cohort, list[Standing]], table: pd.DataFrame | None) -> Environment:
     mine = [rows for cohort, rows in by_cohort.items() if cohort.device == key]
     known = devices().get(key)
     kinds = {standing.record.origin.evidence for rows in mine for standing in rows}
@@ -205,7 +213,7 @@ def _environment(
         device=key,
         title=title,
         state="measured" if "measured" in kinds else "reported" if kinds else "not measured",
-        fastest=[claim(rows, as_of) for rows in mine],
+        fastest=[claim(rows) for rows in mine],
         estimates=estimates(key) if known else [],
         compiled=compiled.sentence(known.arch, table) if known else None,
     )
@@ -251,7 +259,7 @@ def _implementation(name: str, mine: Sequence[Standing]) -> Implementation:
     if best:
         state = "ranked"
     elif mine:
-        state = ", ".join(sorted({s.status for s in mine}))
+        state = ", ".join(sorted({STATUS_WORDS.get(s.status, s.status) for s in mine}))
     else:
         state = "no time recorded on hardware"
     return Implementation(
@@ -260,10 +268,10 @@ def _implementation(name: str, mine: Sequence[Standing]) -> Implementation:
 
 
 def history(found: Sequence[Record]) -> list[Event]:
-    """How the fastest known changed on each device and protocol: by a publication, or by a withdrawal.
+    """How the fastest on file changed on each device and protocol: by a publication, or because one was replaced.
 
-    Each protocol (timer and cache state) has its own line; on each day that something was published or taken back, the
-    fastest among the rows that then stood is compared with the one before.
+    Each protocol (timer and cache state) has its own line; on each day that something was published, replaced or
+    removed, the fastest among the rows that then stood is compared with the one before.
     """
 
     def line(record: Record) -> tuple[str, str]:
@@ -286,9 +294,9 @@ def _line_events(device: str, protocol_name: str, rows: Sequence[Record]) -> Ite
         if now is before:
             continue
         if now is None:
-            change = "all withdrawn"
+            change = "all replaced or removed"
         elif before is not None and now.times.mean_ms > before.times.mean_ms:
-            change = f"the faster was withdrawn ({before.variant}, {before.times.as_published_ms:g} ms)"
+            change = f"the faster was replaced or removed ({before.variant}, {before.times.as_published_ms:g} ms)"
         else:
             change = "published" if now.origin.evidence == "reported" else "measured"
         yield Event(

@@ -42,6 +42,9 @@ def test_the_intervals_mark_the_floors_that_have_a_name():
     assert {round(us, 6) for us in lowest["lowest_us"]} <= drawn
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert len(labels) == len(set(labels)) == len(figures.NAMED) + 1
+    assert "below every floor counted here" in labels
+    layerwise = rows.query("fusion == 'layerwise' and rates == 'data-sheet'")["algorithm"]
+    assert {algorithm for algorithm, _, _ in figures.NAMED} == set(layerwise)  # every row of the table has its mark
 
 
 def test_the_batch_is_drawn_by_tier_with_the_layers_that_memory_binds():

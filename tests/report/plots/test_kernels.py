@@ -45,7 +45,7 @@ def test_l2_draws_what_is_asked_under_the_line_of_what_is_given():
     rows = kernels.l2_rows(VGG, ("tf32", "fp16"), "h200", 10)
     ax = figures.l2(rows).axes[0]
     assert [bar.get_height() for bar in ax.patches] == pytest.approx(rows["asked"].tolist())
-    assert [text.get_text() for text in ax.texts] == ["L2 gives\n37"]
+    assert [text.get_text() for text in ax.texts] == ["L2 gives\n37\n(H200)"]  # the card it was measured on
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["tf32", "fp16"]
     assert "H200" in ax.get_title()
 
@@ -55,6 +55,8 @@ def test_row_pairs_shows_six_products_and_the_bytes_of_both_ways():
     taps, asked = figures.row_pairs(rows).axes
     assert sorted(patch.get_xy() for patch in taps.patches) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1)]
     assert [bar.get_width() for bar in asked.patches] == pytest.approx([*rows["row_by_row"], *rows["in_pairs"]])
+    assert taps.get_title() == "four input rows, three rows of taps"
+    assert [text.get_text() for text in asked.texts] == ["L2 gives 37 (H200)"]
 
 
 def test_the_epilogue_stands_beside_passes_of_its_own():

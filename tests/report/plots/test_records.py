@@ -52,7 +52,7 @@ def test_the_figure_draws_every_row_at_its_time(rows):
 def test_a_card_without_a_time_says_so(rows):
     unmeasured = set(rows["card"]) - set(rows.loc[rows["what"] == "ranked", "card"])
     texts = [text.get_text() for text in landscape(rows, 10).axes[0].texts]
-    assert texts.count("no time is known") == len(unmeasured)
+    assert texts.count("none recorded here") == len(unmeasured)
 
 
 def test_the_file_is_the_same_from_run_to_run(rows, tmp_path):

@@ -41,7 +41,7 @@ def composition(rows: pd.DataFrame) -> Figure:
         ax.set_xlabel("time in kernels, ms a forward")
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.grid(axis="y", visible=False)
-        headline(ax, "What one forward's time goes to", f"{_where(here)}, measured (profile)")
+        headline(ax, "What one forward's time goes to", f"{_where(here)}, measured (one profile each)")
     shown = [name for name in ORDER if (rows.groupby("purpose")["share"].max().get(name, 0) >= 0.001)]
     handles = [plt.Rectangle((0, 0), 1, 1, facecolor=pale(COLOURS[n]), edgecolor=COLOURS[n], hatch=HATCHES[n])
                for n in shown]  # fmt: skip

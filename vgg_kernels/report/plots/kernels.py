@@ -100,9 +100,9 @@ def l2(rows: pd.DataFrame) -> Figure:
         mine = rows[rows["tier"] == tier].set_index("layer").loc[layers]
         place = np.arange(len(layers)) + (i - (len(tiers) - 1) / 2) * size
         ax.bar(place, mine["asked"], 0.82 * size, label=tier, **bar("derived", PALETTE[tier]))
-    given = rows["given"].iloc[0]
+    given, card = rows[["given", "given_by"]].iloc[0]
     ax.axhline(given, color="black", linewidth=1.4)
-    ax.text(1.01, given, f"L2 gives\n{given:g}", transform=ax.get_yaxis_transform(), va="center")
+    ax.text(1.01, given, f"L2 gives\n{given:g}\n({card})", transform=ax.get_yaxis_transform(), va="center")
     ax.set_xlim(-0.7, len(layers) - 0.3)
     ax.set_ylim(0, 1.3 * rows["asked"].max())
     layer_ticks(ax, layers)
@@ -132,19 +132,20 @@ def row_pairs(rows: pd.DataFrame) -> Figure:
     left.set_ylim(2.1, -0.8)
     left.set_aspect("equal")
     left.axis("off")
-    headline(left, "Six products, four loads", "each input row is loaded once for both outputs")
+    headline(left, "Six products, seven loads", "four input rows, three rows of taps")
 
     y = np.arange(len(rows))
     colour = PALETTE[rows["tier"].iloc[0]]
     right.barh(y - 0.2, rows["row_by_row"], 0.36, label="row by row", **bar("derived", GREY))
     right.barh(y + 0.2, rows["in_pairs"], 0.36, label="in pairs", **bar("derived", colour))
-    right.axvline(rows["given"].iloc[0], color="black", linewidth=1.4)
-    right.text(rows["given"].iloc[0] + 1, len(rows) - 0.45, f"L2 gives {rows['given'].iloc[0]:g}", va="bottom")
+    given, card = rows[["given", "given_by"]].iloc[0]
+    right.axvline(given, color="black", linewidth=1.4)
+    right.text(given + 1, len(rows) - 0.45, f"L2 gives {given:g} ({card})", va="bottom")
     right.set_yticks(y, rows["layer"])
     right.set_ylim(len(rows) - 0.4, -0.6)
     right.grid(axis="y", visible=False)
     right.set_xlabel("bytes per clock and SM at the arithmetic peak")
-    right.legend(loc="lower right")
+    right.legend(loc="center right")
     headline(right, "Bytes asked of L2", subject(rows))
     return fig
 

@@ -14,7 +14,7 @@ COLUMNS = ["card", "tier", "what", "variant", "time_ms", "low_ms", "high_ms", "e
 
 
 def landscape_rows(page: Page) -> pd.DataFrame:
-    """One row a mark of ``landscape``: floors, predictions, records that stand and records that were taken back.
+    """One row a mark of ``landscape``: floors, predictions, records that stand, and those replaced or removed.
 
     Cards of the data sheets only, at the public batch; ``what`` is "public floor", "floor", "prediction", "ranked" or
     the reason's name ("withdrawn", ...). Times in milliseconds.
@@ -73,14 +73,16 @@ def landscape(rows: pd.DataFrame, batch: int) -> Figure:
                     textcoords="offset points", weight="bold",
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     for card in sorted(set(cards) - set(rows.loc[rows["what"] == "ranked", "card"])):
-        ax.annotate("no time is known", (MIDDLE_MS, cards.index(card) - 0.12), ha="center", style="italic", color=GREY)
+        ax.annotate(
+            "none recorded here", (MIDDLE_MS, cards.index(card) - 0.12), ha="center", style="italic", color=GREY
+        )
     ax.set_yticks(range(len(cards)), cards)
     ax.set_ylim(len(cards) - 0.45, -0.55)
     ax.set_xscale("log")
     ax.set_xlim(0.4 * rows.loc[rows["what"] == "floor", "time_ms"].min(), 1.5 * rows["time_ms"].max())
     plain_log(ax.xaxis)
     ax.set_xlabel("time of one forward pass, ms (log scale)")
-    headline(ax, "What is known about each card", f"VGG19, batch {batch}; fastest known in bold, ms")
+    headline(ax, "What is known about each card", f"VGG19, batch {batch}; fastest on file in bold, ms")
     ax.legend(handles=_legend(rows), ncols=4, loc="upper center", bbox_to_anchor=(0.46, -0.16), columnspacing=1.2)
     return fig
 
@@ -95,5 +97,7 @@ def _legend(rows: pd.DataFrame) -> list[Line2D]:
     words = [word for word in ("reported", "measured") if word in drawn]
     kinds += [Line2D([], [], label=f"record ({word})", **point(word, GREY)) for word in words]
     if (rows["what"] == "withdrawn").any():
-        kinds.append(Line2D([], [], label="withdrawn (reported)", marker="x", linestyle="", color=GREY, markersize=5))
+        kinds.append(
+            Line2D([], [], label="replaced or removed (reported)", marker="x", linestyle="", color=GREY, markersize=5)
+        )
     return [*tiers, *kinds]
