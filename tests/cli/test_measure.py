@@ -54,7 +54,9 @@ def test_a_run_prints_a_table_and_says_what_a_gpu_would_add(small, tmp_path, cap
     assert "eager" in shown.out
     assert "median" in shown.out
     assert "time/eager/1" in shown.err
-    assert "No NVIDIA GPU" in shown.err
+    lines = shown.err.splitlines()
+    assert "sees no NVIDIA GPU, so this measures the CPU" in lines[0]
+    assert lines[-1].startswith("No NVIDIA GPU")
     assert len(read_runs(tmp_path).samples) > 0
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
+from vgg_kernels.evidence import asked
 from vgg_kernels.evidence.bench import Timing
 from vgg_kernels.evidence.emulation import Emulation
 from vgg_kernels.evidence.exam import prepare
@@ -121,6 +122,8 @@ class FakeBench:
         gates: tier to whether it passes; others pass.
         checks: variant to the check its outputs come to.
         uncompiled: tier to why it did not compile.
+        slow: tiers that had not compiled when the time was up.
+        gate_seed: as a bench draws it.
         errors: timer to why it cannot measure.
     """
 
@@ -133,6 +136,8 @@ class FakeBench:
     gates: dict = field(default_factory=dict)
     checks: dict = field(default_factory=dict)
     uncompiled: dict = field(default_factory=dict)
+    slow: tuple = ()
+    gate_seed: int = 7
     errors: dict = field(default_factory=dict)
     timers: tuple = (("kernelbench", "cold"), ("graph", "warm"))
     alive: bool = True
@@ -151,6 +156,10 @@ class FakeBench:
     def guess(self, part, variant, batch):
         return self.takes.get(part, 1.0)
 
+    @property
+    def gate_batches(self):
+        return asked.batches(self.gate_seed)
+
     def _pass(self, part, variant=None, batch=None):
         name = "/".join(str(w) for w in (part, variant and variant.name, batch) if w)
         self.ran.append(name)
@@ -164,10 +173,11 @@ class FakeBench:
     def compile(self, tiers, batches):
         self._pass("compile")
         self.compiled.append(batches)
+        late = dict.fromkeys(self.slow, "did not end")
         return [
-            {"tier": tier, "batch": batch, "seconds": 1.0, "error": self.uncompiled.get(tier)}
+            {"tier": tier, "batch": batch, "seconds": 1.0, "error": error, "timed_out": tier in late}
             for batch in batches
-            for tier in tiers
+            for tier, error in ((tier, (late | self.uncompiled).get(tier)) for tier in tiers)
         ]
 
     def verify(self, tier):

@@ -69,6 +69,29 @@ def test_the_best_of_the_repeats_counts(monkeypatch):
     assert ceilings.best_seconds(lambda: None, "cpu", repeats=3) == 1.0
 
 
+def test_a_launch_that_is_late_on_an_idle_gpu_counts_once_in_ten_calls(monkeypatch):
+    """A device that does not exist: the first call behind a synchronisation arrives late, the others are queued."""
+    now, idle = [0.0], [True]
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = now[0]
+
+        def elapsed_time(self, end):
+            return end.at - self.at
+
+    def call():
+        now[0] += 2.0 + (0.5 if idle[0] else 0.0)
+        idle[0] = False
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: idle.__setitem__(0, True))
+    assert ceilings.best_seconds(call, "cuda", repeats=3) == pytest.approx(2.05e-3)
+
+
 def test_the_measured_sheet_stands_beside_the_data_sheet():
     card = device("h100_sxm")
     measured = sheet(card, ROWS)

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from vgg_kernels.evidence import ceilings, provenance
-from vgg_kernels.evidence.bench import GATE_BATCH
 from vgg_kernels.evidence.machines import Cuda
 from vgg_kernels.evidence.precompile import precompile
 from vgg_kernels.evidence.subject import Sampled
@@ -26,6 +25,7 @@ from vgg_kernels.workload.network import network
 pytestmark = pytest.mark.gpu
 BY_NAME = {v.name: v for v in GPU_VARIANTS}
 SMALL = network("vgg11", image=32)
+BATCH = 3
 
 
 def never(*_):
@@ -80,18 +80,18 @@ def test_each_tier_compiles_and_passes_the_gate(bench, tier):
 
 @pytest.mark.parametrize("variant", [v for v in GPU_VARIANTS if not v.mode], ids=lambda v: v.name)
 def test_every_timer_and_every_layer_times_what_was_computed(bench, variant):
-    assert len(whole(bench.time(variant, GATE_BATCH, never))) == 6
-    assert len(whole(bench.layers(variant, GATE_BATCH, never))) == 2 * len(SMALL.layers)
-    rows = bench.profile(variant, GATE_BATCH)
+    assert len(whole(bench.time(variant, BATCH, never))) == 6
+    assert len(whole(bench.layers(variant, BATCH, never))) == 2 * len(SMALL.layers)
+    rows = bench.profile(variant, BATCH)
     assert sum(row["calls"] for row in rows) >= len(SMALL.layers)
 
 
 def test_inductor_is_timed_in_graphs_of_ours_and_of_its_own(bench):
-    assert len(whole(bench.time(BY_NAME["inductor"], GATE_BATCH, never))) == 6
-    assert len(whole(bench.layers(BY_NAME["inductor"], GATE_BATCH, never))) == 2 * len(SMALL.layers)
+    assert len(whole(bench.time(BY_NAME["inductor"], BATCH, never))) == 6
+    assert len(whole(bench.layers(BY_NAME["inductor"], BATCH, never))) == 2 * len(SMALL.layers)
     own = Variant("inductor_graphs", "inductor", "fp16", dtype="fp16", mode="reduce-overhead", graphs=True)
-    assert len(whole(bench.time(own, GATE_BATCH, never))) == 4
-    assert bench.profile(own, GATE_BATCH)
+    assert len(whole(bench.time(own, BATCH, never))) == 4
+    assert bench.profile(own, BATCH)
 
 
 def test_the_public_timer_counts_the_work_and_not_the_flush(bench):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from vgg_kernels.evidence.bench import GATE_BATCH
+from vgg_kernels.evidence import asked
 from vgg_kernels.evidence.history import History
 from vgg_kernels.evidence.ledger import COLUMNS
 from vgg_kernels.evidence.measure import ATTEMPTS, DeviceLost, measure
@@ -42,23 +42,74 @@ def test_a_whole_run_leaves_rows_gates_profiles_and_ceilings(go):
     assert [note["state"] for note in writer.of("step")] == ["begun", "done"] * len(outcome.ended)
 
 
-def test_kernels_are_compiled_for_the_gate_and_for_each_batch_when_it_comes(go, fakes):
+def test_kernels_are_compiled_for_all_that_the_gate_asks_and_for_each_batch_when_it_comes(go, fakes):
     bench = fakes.FakeBench()
-    go(bench, only=("fp16",), batches=(10, 64))
-    assert bench.compiled == [[10, GATE_BATCH], [64]]
+    _, writer = go(bench, only=("fp16",), batches=(10, 1, 64))
+    assert bench.compiled == [[10, *asked.batches(bench.gate_seed)], [64]]
+    assert {note["gate_seed"] for note in writer.of("compile")} == {bench.gate_seed}
+
+
+def test_compiling_that_came_to_nothing_has_failed(go, fakes):
+    outcome, writer = go(fakes.FakeBench(uncompiled={"fp16": "no such tile"}), only=("fp16",))
+    assert outcome.ended["compile/10"] == "failed"
+    assert outcome.reasons["compile/10"] == "nothing was compiled: no such tile"
+    assert all(row["error"] for row in writer.of("compile")[0]["rows"])
+    assert outcome.ended["time/ours_fp16/10"] == "done"
+    partly, _ = go(fakes.FakeBench(uncompiled={"fp16": "no such tile"}), only=("fp16", "tf32"))
+    assert partly.ended["compile/10"] == "done"
+
+
+def test_ceilings_of_which_none_could_be_taken_have_failed(go, fakes):
+    bench = fakes.FakeBench()
+    bench.ceilings = lambda: ([], ["a card: a ceiling could not be taken: RuntimeError: no"])
+    outcome, writer = go(bench, only=("eager",))
+    assert outcome.ended["ceilings"] == "failed"
+    assert outcome.reasons["ceilings"] == writer.of("ceilings")[0]["failures"][0]
+
+
+def test_profiles_are_taken_behind_everything_else_and_in_their_order(go, fakes):
+    """The profiler stays in its process, and slows what comes after it."""
+    bench = fakes.FakeBench(uncompiled={"tf32": "crashed"})  # a tier that is put off as well
+    outcome, _ = go(bench, only=("eager", "inductor", "fp16", "tf32"), batches=(10, 64))
+    assert set(outcome.ended.values()) == {"done"}
+    profiles = [i for i, name in enumerate(bench.ran) if name.startswith("profile/")]
+    assert profiles == list(range(len(bench.ran) - len(profiles), len(bench.ran)))
+    assert bench.ran[profiles[0]] == "profile/eager/10"
+    assert bench.ran[-1] == "profile/ours_tf32/10"
+
+
+def test_what_is_less_important_than_a_profile_leaves_it_its_seconds(go, fakes):
+    bench = fakes.FakeBench(takes={"profile": 5.0})
+    outcome, _ = go(bench, only=("eager",), batches=(10, 64), total=40.0)
+    assert "skipped" not in outcome.ended.values()
+    full = bench.now()
+    bench = fakes.FakeBench(takes={"profile": 5.0})
+    outcome, _ = go(bench, only=("eager",), batches=(10, 64), total=full - 1.0)
+    skipped = {name for name, state in outcome.ended.items() if state == "skipped"}
+    assert outcome.ended["profile/eager/10"] == "done"
+    assert skipped
+    assert bench.now() <= full - 1.0
 
 
 def test_a_tier_that_did_not_compile_waits_for_the_others(go, fakes):
-    """Its gate may hang as its compiling did, for minutes."""
-    bench = fakes.FakeBench(uncompiled={"fp16": "did not end within 90 s"})
+    """Its gate may crash as its compiling did, and cost a process."""
+    bench = fakes.FakeBench(uncompiled={"fp16": "exit status -11"})
     _, writer = go(bench, only=("eager", "fp16", "tf32"))
-    order = [name for name in bench.ran if not name.startswith("compile")]
-    assert order[-4:] == ["verify/ours_fp16", "time/ours_fp16/10", "profile/ours_fp16/10", "layers/ours_fp16/10"]
+    order = [name for name in bench.ran if not name.startswith(("compile", "profile"))]
+    assert order[-3:] == ["verify/ours_fp16", "time/ours_fp16/10", "layers/ours_fp16/10"]
     again = fakes.FakeBench()
     kept = [note for note in writer.notes if note["kind"] == "compile" or note["payload"].get("step") == "compile/10"]
     go(again, only=("eager", "fp16", "tf32"), history=History.read(kept, pd.DataFrame()))
-    assert again.ran[-4:] == order[-4:]
+    assert [name for name in again.ran if not name.startswith("profile")] == order
     assert "compile/10" not in again.ran
+
+
+def test_a_tier_that_compiled_too_slowly_waits_for_nobody(go, fakes):
+    """The time was up, which says that the host is slow and nothing of the tier."""
+    bench, plain = fakes.FakeBench(slow=("fp16",)), fakes.FakeBench()
+    for each in (bench, plain):
+        go(each, only=("eager", "fp16", "tf32"))
+    assert bench.ran == plain.ran
 
 
 def test_a_timer_that_fails_costs_its_own_rows_and_no_others(go, fakes):

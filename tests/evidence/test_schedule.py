@@ -30,9 +30,43 @@ def test_each_tiers_gate_comes_just_before_its_first_time():
 
 def test_compiling_comes_just_before_the_first_that_needs_it():
     order = names()
-    for batch in (1, 64):
-        assert order[order.index(f"compile/{batch}") + 1] == f"time/eager/{batch}"
-        assert order.index(f"compile/{batch}") < min(order.index(f"time/{v.name}/{batch}") for v in OURS)
+    assert order[order.index("compile/64") + 1] == "time/eager/64"
+    assert order.index("compile/64") < min(order.index(f"time/{v.name}/64") for v in OURS)
+
+
+def test_a_batch_in_which_the_gate_asks_is_compiled_with_the_gate_alone():
+    assert [name for name in names(batches=(10, 1, 3, 64)) if name.startswith("compile")] == [
+        "compile/10",
+        "compile/64",
+    ]
+    assert [name for name in names(batches=(1, 64)) if name.startswith("compile")] == ["compile/1", "compile/64"]
+
+
+def test_what_is_timed_twice_is_timed_before_any_profile():
+    for kind, batches in (("cuda", (10, 1, 64)), ("cpu", (10, 1))):
+        order = names(kind, batches)
+        first = min(i for i, name in enumerate(order) if name.startswith("profile"))
+        assert all(i < first for i, name in enumerate(order) if name.startswith("repeat"))
+
+
+def test_eight_minutes_hold_every_gate_the_headline_the_first_layers_and_the_first_profiles(fakes):
+    """By the estimates, with fp32's gate at the 40 s that it takes, and 15 s gone before the first step."""
+    clock, begun = fakes.FakeClock(15.0), []
+    left = Budget(clock, 480.0, 480.0, lambda step: GPU_ESTIMATES[step.family])
+    for step in steps("cuda", GPU_VARIANTS, (10, 1, 64)):
+        if left.refuses(step):
+            continue
+        begun.append(step.name)
+        if step.part == "profile":
+            left.keep(step)
+            continue
+        took = 40.0 if step.name == "verify/ours_fp32" else GPU_ESTIMATES[step.family]
+        clock.seconds += took
+        left.learn(step, took, done=True)
+    assert {f"verify/{v.name}" for v in OURS} <= set(begun)
+    assert {f"time/{v.name}/10" for v in GPU_VARIANTS if not v.name.startswith("inductor_max")} <= set(begun)
+    assert {"ceilings", "layers/eager/10", "layers/ours_fp16/10"} <= set(begun)
+    assert {f"profile/{name}/10" for name in ("eager", "inductor", "ours_fp16")} <= set(begun)
 
 
 def test_the_workloads_batch_comes_before_others():
@@ -92,7 +126,8 @@ def test_nothing_asked_for_is_everything():
 
 def test_only_parts_leave_every_variant():
     assert asked("ceilings") == ["ceilings"]
-    assert len(asked("verify")) == 6
+    assert asked("verify") == ["compile/10", *(f"verify/{v.name}" for v in OURS)]
+    assert asked("verify", "eager") == []
 
 
 def test_only_variants_leave_every_part_that_is_about_them():
@@ -104,7 +139,9 @@ def test_only_variants_leave_every_part_that_is_about_them():
     ]
 
 
-def test_the_gate_comes_with_the_times_of_ours():
+def test_compiling_comes_with_the_gate_and_the_gate_with_the_times_of_ours():
+    assert asked("compile", "fp16") == ["compile/10", "verify/ours_fp16"]
+    assert asked("verify", "fp16", kind="cpu") == ["verify/ours_fp16"]
     assert asked("time", "fp16") == ["compile/10", "verify/ours_fp16", "time/ours_fp16/10"]
     assert asked("time", "eager", kind="cpu") == ["time/eager/10"]
 
@@ -129,12 +166,24 @@ def test_the_gate_has_a_share_so_that_something_is_timed(fakes):
     left = budget(clock, total=100.0)
     clock.seconds = 35.0  # of anything but gates
     assert left.refuses(Step("verify", EAGER)) is None
-    left.learn(Step("verify", EAGER), 35.0, done=False)
+    left.learn(Step("verify", EAGER), 45.0, done=False)
     assert left.refuses(Step("verify", EAGER)) == "needs about 10 s; 5 s of the gates' share of the budget are left"
     assert left.refuses(Step("time", EAGER, 10)) is None
     all_of_it = budget(clock, total=100.0, gate_share=1.0)
-    all_of_it.learn(Step("verify", EAGER), 35.0, done=False)
+    all_of_it.learn(Step("verify", EAGER), 45.0, done=False)
     assert all_of_it.refuses(Step("verify", EAGER)) is None
+
+
+def test_seconds_that_a_step_was_promised_are_left_for_it_alone(fakes):
+    left = budget(fakes.FakeClock(), total=25.0)
+    promised, other = Step("profile", EAGER, 10), Step("time", EAGER, 10)
+    left.keep(promised)
+    left.keep(promised)  # a promise given twice is one
+    assert left.left_s == 15.0
+    left.keep(Step("profile", EAGER, 64))
+    assert left.refuses(other) == "needs about 10 s; 5 s of the budget are left"
+    left.begin(promised)
+    assert left.refuses(promised) is None
 
 
 def test_a_budget_learns_the_longest_step_of_a_kind(fakes):

@@ -22,9 +22,9 @@ SAMPLE = ["variant", "batch", "layer", "timer", "cache", "sample"]
 
 @pytest.fixture
 def go(fakes, tmp_path):
-    def run(bench=None, out=tmp_path, budget_s=1e6, only=("eager", "fp16"), batches=(10,)):
+    def run(bench=None, out=tmp_path, budget_s=1e6, only=("eager", "fp16"), batches=(10,), plan=None):
         bench = bench or fakes.FakeBench()
-        plan = steps(bench.kind, select(bench.kind, only), batches)
+        plan = plan or steps(bench.kind, select(bench.kind, only), batches)
         return session.run(bench, out, plan, budget_s, watchdog=fakes.NoWatchdog)
 
     return run
@@ -110,6 +110,39 @@ def test_a_budget_that_is_spent_still_seals_what_is_there(go, fakes):
 
 def test_nothing_measured_is_told_apart(go):
     assert not go(budget_s=0.0).measured
+
+
+def test_compiling_alone_and_ceilings_that_failed_are_nothing_measured(go, fakes):
+    class Broken(fakes.FakeBench):
+        def fail(self, *_):
+            raise RuntimeError("no kernel image is available")
+
+        verify = time = layers = profile = fail
+
+        def ceilings(self):
+            return [], ["a card: a ceiling could not be taken"]
+
+    found = go(Broken())
+    assert found.outcome.ended["compile/10"] == "done"
+    assert found.outcome.ended["ceilings"] == "failed"
+    assert not found.measured
+
+
+@pytest.mark.parametrize("part", ["ceilings", "profile", "verify", "layers"])
+def test_one_finding_of_any_kind_is_something_measured(go, fakes, part):
+    bench = fakes.FakeBench(gates={"fp16": False})  # a verdict all the same
+    plan = steps("cuda", select("cuda", ("fp16",) if part == "verify" else ("eager",)), (10,), (part,))
+    assert go(bench, plan=plan).measured
+
+
+def test_a_run_taken_up_again_asks_what_was_compiled_for_it(go, fakes):
+    first = go(fakes.FakeBench(gate_seed=1, breaks={"time/ours_fp16/10": KeyboardInterrupt()}))
+    bench = fakes.FakeBench(gate_seed=2)
+    assert go(bench).folder == first.folder
+    assert bench.gate_seed == 1
+    another = fakes.FakeBench(gate_seed=2)
+    assert go(another).folder != first.folder
+    assert another.gate_seed == 2
 
 
 def test_a_folder_that_cannot_be_written_is_refused(go, tmp_path):

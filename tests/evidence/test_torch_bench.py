@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from vgg_kernels.evidence import asked
 from vgg_kernels.evidence.timing import TIMERS, Timer
 from vgg_kernels.evidence.torch_bench import TorchBench
 from vgg_kernels.evidence.variants import CPU_VARIANTS
@@ -108,16 +109,22 @@ def test_a_profile_is_of_one_forward(bench):
 
 
 def test_a_cpu_gates_a_small_network_and_says_where():
-    asked = []
+    exams = []
 
     def gate(build, table, tier, **options):
-        asked.append((table.name, table.image, tier, options["device"]))
+        exams.append((table.name, table.image, tier, options["device"], options["seed"]))
         return SimpleNamespace(passed=True, document=lambda: {"passed": True})
 
-    found = TorchBench("cpu", table=TABLE, gate=gate).verify("bf16")
-    assert asked == [("vgg11", 32, "bf16", "cpu")]
+    bench = TorchBench("cpu", table=TABLE, gate=gate)
+    found = bench.verify("bf16")
+    assert exams == [("vgg11", 32, "bf16", "cpu", bench.gate_seed)]
     assert found["passed"] is True
     assert "interpreter" in found["where"]
+
+
+def test_every_bench_draws_a_seed_of_its_own_for_all_its_gates(bench):
+    assert bench.gate_seed != TorchBench("cpu", table=TABLE).gate_seed
+    assert bench.gate_batches == asked.batches(bench.gate_seed)
 
 
 def test_it_answers_and_lets_go(bench):

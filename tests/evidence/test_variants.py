@@ -101,18 +101,23 @@ def test_the_footprint_is_the_least_that_must_be_held():
 
 @pytest.mark.parametrize("v", GPU_VARIANTS, ids=lambda v: v.name)
 def test_the_switches_are_set_and_put_back_even_after_a_failure(v):
-    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    inside = []
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+
+    def switches():  # PyTorch raises at the question where its old and its new switches disagree
+        return cudnn.allow_tf32, matmul.allow_tf32, cudnn.fp32_precision, cudnn.conv.fp32_precision
+
+    before, inside = switches(), []
 
     def fail():
         with precision(v):
-            inside.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
+            inside.append(switches())
             raise RuntimeError("of a variant")
 
     with pytest.raises(RuntimeError, match="of a variant"):
         fail()
-    assert inside == [(v.cudnn_allow_tf32, v.matmul_allow_tf32)]
-    assert (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32) == before
+    convolutions = "tf32" if v.cudnn_allow_tf32 else "none"  # inductor's own read the third, cuDNN's the fourth
+    assert inside == [(v.cudnn_allow_tf32, v.matmul_allow_tf32, convolutions, convolutions)]
+    assert switches() == before
 
 
 def test_eager_is_the_reference_itself(module):

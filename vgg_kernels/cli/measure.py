@@ -17,12 +17,16 @@ ONLY = (
     "Only this: a variant, a family (eager, inductor, ours), one of our tiers, "
     "or a part (compile, verify, time, repeat, layers, profile, ceilings). Repeatable."
 )
+BUDGET = (
+    "Seconds, compile time included. A step that hangs may take 45 s more and the record of it as long again: "
+    "give a job at least 100 s above the budget."
+)
 UNTIL = "Worker process: measure here and now, until this time (seconds since 1970)."
 
 
 def command(
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
-    budget: Annotated[float, typer.Option(help="Seconds, compile time included.")] = BUDGET_S,
+    budget: Annotated[float, typer.Option(help=BUDGET)] = BUDGET_S,
     only: Annotated[list[str] | None, typer.Option(help=ONLY)] = None,
     batch: Annotated[list[int] | None, typer.Option(help="Images; repeatable. On a GPU 10, 1, 64.")] = None,
     json: Json = False,
@@ -31,7 +35,7 @@ def command(
     """Measure this machine, most important first, each of our tiers verified before it is timed; evidence: measured.
 
     Every row is on the disk as soon as it exists. Interrupted, even by kill -9, the same command goes on with the run.
-    Exit status 0 where anything was measured.
+    Exit status 0 where anything was measured: a time, a verdict of the gate, a profile or a ceiling.
     """
     if not 0 < budget < float("inf"):
         raise ValueError(f"a budget of {budget:g} s is not accepted: a positive number of seconds is")
@@ -95,6 +99,9 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
     except RuntimeError as error:
         _say(f"the GPU does not answer: {str(error).splitlines()[0]}")
         return 1
+    if bench.kind == "cpu":
+        version = bench.provenance()["torch"]
+        _say(f"PyTorch {version} sees no NVIDIA GPU, so this measures the CPU; what a GPU adds is said at the end.")
     parts, chosen = schedule.choose(bench.kind, only)
     steps = schedule.steps(bench.kind, chosen, batch or schedule.BATCHES[bench.kind], parts)
     try:

@@ -8,8 +8,6 @@ from ..workload.network import Network
 from .subject import Check
 from .variants import Variant
 
-GATE_BATCH = 3  # of the gate's questions
-
 
 @dataclass(frozen=True)
 class Timing:
@@ -35,13 +33,23 @@ class Timing:
 
 
 class Bench(Protocol):
-    """What the runner needs of a device. Tests hand in a fake one, with a fake clock."""
+    """What the runner needs of a device. Tests hand in a fake one, with a fake clock.
+
+    Attributes:
+        gate_seed: of the exams of all tiers. A run that is taken up again sets it, since kernels were compiled for it.
+        gate_batches: batch sizes of the calls that such an exam makes.
+    """
 
     kind: str
     name: str
     arch: int
     memory_bytes: float
     network: Network
+    gate_seed: int
+
+    @property
+    def gate_batches(self) -> tuple[int, ...]:
+        """In how many images the gate asks."""
 
     def now(self) -> float:
         """Seconds, monotonic."""
@@ -53,7 +61,7 @@ class Bench(Protocol):
         """Seconds a step may take, where the device knows better than the table."""
 
     def compile(self, tiers: list[str], batches: list[int]) -> list[dict[str, Any]]:
-        """Compile our kernels ahead of the gate, in parallel; one row a job."""
+        """Compile our kernels ahead of the gate, in parallel; one row a job, as of ``precompile``."""
 
     def verify(self, tier: str) -> dict[str, Any]:
         """The gate's verdict on a tier of ours: at least ``network``, ``passed``, and the verdict's document."""

@@ -18,7 +18,8 @@ class History:
         reasons: why a step failed.
         gates: variant to whether it passed.
         medians: milliseconds by (variant, batch, layer, timer, cache), of every timer with rows.
-        doubtful: tiers of which a kernel did not compile, crashed or never ended, in a process of its own.
+        doubtful: tiers of which a kernel did not compile, or crashed, in a process of its own.
+        gate_seed: the exam's whose batch sizes were compiled; none where nothing was.
     """
 
     ended: dict[str, str] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class History:
     gates: dict[str, bool] = field(default_factory=dict)
     medians: dict[tuple[str, int, str, str, str], float] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
+    gate_seed: int | None = None
 
     @classmethod
     def read(cls, notes: Iterable[Mapping[str, Any]], samples: pd.DataFrame) -> "History":
@@ -44,10 +46,11 @@ class History:
                 history.gates[payload["variant"]] = payload["passed"]
             elif note["kind"] == "compile":
                 history.doubt(payload["rows"])
+                history.gate_seed = payload["gate_seed"]
         keys = ["variant", "batch", "layer", "timer", "cache"]
         history.medians = samples.groupby(keys)["time_ms"].median().to_dict() if len(samples) else {}
         return history
 
     def doubt(self, compiled: Iterable[Mapping[str, Any]]) -> None:
-        """Remember the tiers with an error among the rows of ``Bench.compile``."""
-        self.doubtful |= {row["tier"] for row in compiled if row["error"]}
+        """Remember the tiers with an error among the rows of ``Bench.compile``; one for lack of time is none."""
+        self.doubtful |= {row["tier"] for row in compiled if row["error"] and not row["timed_out"]}

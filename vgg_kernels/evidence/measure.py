@@ -67,7 +67,7 @@ def measure(
     Args:
         bench: the device.
         writer: where rows and notes go.
-        steps: most important first.
+        steps: most important first; profiles are put off until all others are through, their seconds kept.
         budget: seconds that are left.
         history: what the run already holds.
         tell: called with (step, state, reason) as each step begins ("begun") and ends.
@@ -99,8 +99,11 @@ class _Run:
 
     def through(self) -> Outcome:
         self._postpone_doubtful()
-        while self.left:
-            step = self.left.popleft()
+        profiles: deque[Step] = deque()
+        while self.left or profiles:
+            last = not self.left
+            step = (profiles if last else self.left).popleft()
+            self.budget.begin(step)
             before = self.history.ended.get(step.name)
             if before in FINAL:
                 self._end(step, before, self.history.reasons.get(step.name, ""), write=False)
@@ -112,6 +115,9 @@ class _Run:
                 self._fail(step, "failed", f"the process died in it {ATTEMPTS} times")
             elif reason := self.budget.refuses(step):
                 self._skip(step, reason)
+            elif step.part == "profile" and not last:
+                self.budget.keep(step)  # it would slow what comes after it
+                profiles.append(step)
             elif not self._attempt(step):
                 break
             elif step.part == "compile":

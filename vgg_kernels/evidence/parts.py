@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from .bench import GATE_BATCH, Bench, Timing
+from .bench import Bench, Timing
 from .explain import jsonable
 from .history import History
 from .schedule import Step
@@ -36,11 +36,14 @@ class Parts:
         """The step; a sentence where it came to an end but its result does not count."""
         return getattr(self, f"_{step.part}")(step)
 
-    def _compile(self, step: Step) -> None:
-        gate = [GATE_BATCH] if step == self._first_to_compile and step.batch != GATE_BATCH else []
-        rows = self.bench.compile([v.tier for v in self.ours], [step.batch, *gate])
-        self.writer.note("compile", jsonable({"rows": rows}))
+    def _compile(self, step: Step) -> str | None:
+        """For this batch and, the first time, for every batch in which the gate asks."""
+        gate = self.bench.gate_batches if step == self._first_to_compile else ()
+        rows = self.bench.compile([v.tier for v in self.ours], list(dict.fromkeys((step.batch, *gate))))
+        self.writer.note("compile", jsonable({"gate_seed": self.bench.gate_seed, "rows": rows}))
         self.history.doubt(rows)
+        errors = [row["error"] for row in rows if row["error"]]
+        return f"nothing was compiled: {errors[0]}" if len(errors) == len(rows) else None
 
     def _verify(self, step: Step) -> str | None:
         found = self.bench.verify(step.who.tier)
@@ -88,9 +91,10 @@ class Parts:
         about = {"variant": step.who.name, "tier": step.who.tier, "batch": step.batch}
         self.writer.note("profile", jsonable({**about, "network": self.bench.network.name, "rows": rows}))
 
-    def _ceilings(self, step: Step) -> None:
+    def _ceilings(self, step: Step) -> str | None:
         rows, failures = self.bench.ceilings()
         self.writer.note("ceilings", jsonable({"device_name": self.bench.name, "rows": rows, "failures": failures}))
+        return None if rows else "; ".join(failures)
 
     def _keep(self, step: Step, timing: Timing) -> Iterator[str]:
         """Write one timer's samples; or, where it failed or its outputs were wrong, why they are not there."""

@@ -2,6 +2,9 @@
 
 What a reader asks first comes first: eager, inductor and our tiers at the workload's batch, each tier's gate just
 before its time; then the ceilings that explain those; then everything else, the steps that compile longest last.
+
+Profiles stand where their importance puts them, which decides whether the budget has room for them. They are taken
+behind everything else all the same: the profiler stays loaded and slows what its process does next (pytorch#144455).
 """
 
 from collections.abc import Callable, Iterable
@@ -9,12 +12,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
 from ..workload.choice import UnknownName
+from . import asked
 from .variants import Variant, select, selectable
 
 MAIN_BATCH = 10  # the workload's own
 BATCHES = {"cuda": (10, 1, 64), "cpu": (10, 1)}
 REPEATED = ("eager", "inductor", "ours_fp16")  # timed twice: what two runs of the same thing differ by is noise
-GATE_SHARE = 0.4  # of the budget: slow gates must not leave a run without its other times
+GATE_SHARE = 0.5  # of the budget: slow gates must not leave a run without its other times
 PARTS = ("compile", "verify", "time", "repeat", "layers", "profile", "ceilings")
 
 
@@ -63,9 +67,10 @@ GPU_ORDER: tuple[Wish, ...] = (
     ("time", "inductor", MAIN),  # the public record's own variant
     ("verify time", "ours_*", MAIN),
     ("ceilings", "", ANY),
-    ("profile repeat", "eager inductor ours_fp16", MAIN),
+    ("repeat", "eager inductor ours_fp16", MAIN),
     ("time", "eager_*", MAIN),
     ("layers", "eager ours_fp16", MAIN),
+    ("profile", "eager inductor ours_fp16", MAIN),
     ("time", "inductor_max_fp16_channels_last inductor_max_tf32", MAIN),  # what a user would pick instead; minutes
     ("compile time", "eager ours_*", OTHERS),
     ("profile layers", "ours_*", MAIN),
@@ -82,8 +87,9 @@ CPU_ORDER: tuple[Wish, ...] = (  # a CPU takes seconds for an image, and minutes
     ("time", "*", LEAST),
     ("time", "*", ANY),
     ("ceilings", "", ANY),
-    ("profile repeat", "*", ANY),
+    ("repeat", "*", ANY),
     ("layers", "*", ANY),
+    ("profile", "*", ANY),
     ("verify", "*", ANY),
 )
 
@@ -104,6 +110,9 @@ def steps(
     ours = [v for v in rows if v.family == "ours"]
     timed = [v for v in rows if kind == "cuda" or v.family != "ours"]
     found = [Step("compile", batch=batch) for batch in order if kind == "cuda" and ours]
+    found = [
+        step for step in found if step.batch == order[0] or step.batch not in asked.ALWAYS
+    ]  # compiled for the gate
     found += [Step("verify", v) for v in ours]
     found += [Step("time", v, batch) for batch in order for v in timed]
     found += [Step("profile", v, order[0]) for v in timed]
@@ -131,8 +140,8 @@ def steps(
 
 # Seconds that a step takes before one like it has been seen; on a GPU mostly compiling, from other cards' runs.
 GPU_ESTIMATES = {
-    "compile": 45.0,
-    "verify/ours": 15.0,
+    "compile": 60.0,  # 24 processes for the gate's batches and the main one, on 16 cores
+    "verify/ours": 30.0,  # with everything compiled; fp32's 40
     "time/eager": 6.0,
     "time/inductor": 40.0,
     "time/inductor-max": 100.0,
@@ -164,6 +173,7 @@ class Budget:
         gate_share: of the budget, that the gates may take together.
         seen: the longest of each family so far.
         gates_s: what gates have taken so far.
+        kept: seconds that are promised to steps which are to be begun later, by their name.
     """
 
     now: Callable[[], float]
@@ -173,11 +183,12 @@ class Budget:
     gate_share: float = GATE_SHARE
     seen: dict[str, float] = field(default_factory=dict)
     gates_s: float = 0.0
+    kept: dict[str, float] = field(default_factory=dict)
 
     @property
     def left_s(self) -> float:
-        """Seconds until the budget ends, not below zero."""
-        return max(0.0, self.until_s - self.now())
+        """Seconds until the budget ends that no step has been promised, not below zero."""
+        return max(0.0, self.until_s - self.now() - sum(self.kept.values()))
 
     def estimate(self, step: Step) -> float:
         """Seconds that ``step`` is expected to take: as long as the longest like it, else the guess."""
@@ -195,6 +206,14 @@ class Budget:
             return f"needs about {need:.0f} s; {self.left_s:.0f} s of the budget are left"
         return None
 
+    def keep(self, step: Step) -> None:
+        """Promise the step its seconds; ``begin`` takes the promise back."""
+        self.kept[step.name] = self.estimate(step)
+
+    def begin(self, step: Step) -> None:
+        """The step's turn has come: what it was promised is left for it."""
+        self.kept.pop(step.name, None)
+
     def learn(self, step: Step, took_s: float, done: bool) -> None:
         """Remember how long a step took; one that did not end well says nothing about the next of its kind."""
         if step.part == "verify":
@@ -211,8 +230,8 @@ class Budget:
 def choose(kind: str, words: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[Variant, ...]]:
     """What ``--only`` asks for: parts and variants.
 
-    Parts alone leave every variant; variants alone leave every part that is about a variant. On a GPU the gate (and
-    the compiling before it) comes with whatever runs a variant, since nothing of ours is timed unverified.
+    Parts alone leave every variant; variants alone leave every part that is about a variant. On a GPU compiling and the
+    gate come with whatever runs a variant, since nothing of ours is timed unverified.
 
     Args:
         kind: "cuda" or "cpu".
@@ -229,6 +248,6 @@ def choose(kind: str, words: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tup
     rest = tuple(word for word in words if word not in PARTS)
     if not parts:
         parts = tuple(part for part in PARTS if not rest or part != "ceilings")
-    elif kind == "cuda" and set(parts) & {"time", "repeat", "layers", "profile"}:
+    elif kind == "cuda" and parts != ("ceilings",):
         parts = tuple(part for part in PARTS if part in ("compile", "verify", *parts))
     return parts, select(kind, rest)

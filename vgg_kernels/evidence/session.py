@@ -26,6 +26,7 @@ class Session:
     Attributes:
         folder: its folder.
         outcome: what became of each step.
+        samples: how many it holds.
         rows: the summary table, ``summary.condense`` of all its samples.
         notes: its notes, ``{"kind", "payload"}``.
         sealed: whether it is closed for good; if not, the same command goes on with it.
@@ -33,14 +34,16 @@ class Session:
 
     folder: Path
     outcome: Outcome
+    samples: int
     rows: pd.DataFrame
     notes: list[dict[str, Any]]
     sealed: bool
 
     @property
     def measured(self) -> bool:
-        """Whether anything at all came out."""
-        return "done" in self.outcome.ended.values() or len(self.rows) > 0
+        """Whether anything at all came out: a sample, a verdict, a profile or a ceiling. Compiling measures nothing."""
+        done = {name.partition("/")[0] for name, state in self.outcome.ended.items() if state == "done"}
+        return self.samples > 0 or bool(done - {"compile"}) or any(note["kind"] == "gate" for note in self.notes)
 
 
 def open_run(out: Path, provenance: Mapping[str, Any]) -> RunWriter:
@@ -108,6 +111,8 @@ def run(
     writer = open_run(out, bench.provenance())
     try:
         history = History.read(read_notes(writer.folder), writer.samples())
+        if history.gate_seed is not None:
+            bench.gate_seed = history.gate_seed  # its batch sizes are compiled
         budget = Budget(
             now=bench.now,
             until_s=bench.now() + budget_s,
@@ -119,7 +124,7 @@ def run(
         sealed = not outcome.interrupted
         with writing():
             writer.note("end", {"load_average": load_average(), "complete": outcome.complete})
-            rows, notes = condense(writer.samples()), read_notes(writer.folder)
+            samples, notes = writer.samples(), read_notes(writer.folder)
             if sealed:
                 writer.finish()
     except OutputLost as lost:
@@ -127,4 +132,4 @@ def run(
         raise
     finally:
         writer.close()
-    return Session(writer.folder, outcome, rows, notes, sealed)
+    return Session(writer.folder, outcome, len(samples), condense(samples), notes, sealed)

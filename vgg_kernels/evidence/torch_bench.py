@@ -1,6 +1,7 @@
 """The device at hand through PyTorch: the current NVIDIA GPU, or the CPU."""
 
 import gc
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ from ..kernels import backend  # before anything imports triton: it decides whet
 from ..workload.network import Network, network
 from ..workload.reference import Reference
 from ..workload.weights import reference
-from . import ceilings, provenance, telemetry, variants
+from . import asked, ceilings, provenance, telemetry, variants
 from .bench import Timing
 from .explain import explain
 from .machines import Cpu, Cuda
@@ -39,6 +40,9 @@ class TorchBench:
         kind: "cuda" or "cpu"; by default the GPU where there is one.
         table: the network that is timed, VGG19 at 224 pixels.
         gate: verifies ``(build, network, tier)`` and returns a verdict with ``passed`` and ``document()``.
+
+    Attributes:
+        gate_seed: of the exams of all tiers, drawn afresh for each bench, so that what they ask can be compiled ahead.
     """
 
     def __init__(self, kind: str | None = None, table: Network | None = None, gate: Callable[..., Any] | None = None):
@@ -53,6 +57,7 @@ class TorchBench:
         self._module: Reference | None = None
         self._gpu = telemetry.open_gpu() if self.kind == "cuda" else None
         self._seed = 0
+        self.gate_seed = secrets.randbits(30)
 
     def now(self) -> float:
         """Host seconds, monotonic."""
@@ -71,6 +76,11 @@ class TorchBench:
         compiling = crowd * {"layers": 90.0}.get(part, 30.0) if variant and variant.family == "inductor" else 0.0
         forwards = {"time": 12, "repeat": 12, "layers": 8, "profile": 4}.get(part, 0)
         return {"verify": 20.0 * crowd, "ceilings": 5.0 * crowd}.get(part, compiling + max(forwards * forward_s, 1.0))
+
+    @property
+    def gate_batches(self) -> tuple[int, ...]:
+        """In how many images the gate asks."""
+        return asked.batches(self.gate_seed)
 
     @property
     def module(self) -> Reference:
@@ -95,7 +105,12 @@ class TorchBench:
         table = self.network if self.kind == "cuda" else network(**SMALL)
         effort = "quick" if self.kind == "cuda" else "single"  # the interpreter takes about 20 s for one image
         verdict = self._gate(
-            lambda module: VGG.from_reference(module, tier=tier), table, tier, effort=effort, device=self.kind
+            lambda module: VGG.from_reference(module, tier=tier),
+            table,
+            tier,
+            effort=effort,
+            seed=self.gate_seed,
+            device=self.kind,
         )
         where = "in Triton's interpreter" if backend.INTERPRETED else "compiled"
         return {
