@@ -170,22 +170,21 @@ def precision(variant: Variant) -> Iterator[None]:
     """Set PyTorch's two TF32 switches as the variant has them, and put them back.
 
     Inductor's own convolutions, which max-autotune tries beside cuDNN's, read neither: they round to tf32 where
-    ``cudnn.fp32_precision`` is "tf32" (torch 2.11 to 2.13), and ``cudnn.allow_tf32`` leaves that at "none". So it goes
-    along, or max-autotune's tf32 would be cuDNN's alone. PyTorch raises where the two disagree; here they never do.
+    ``cudnn.fp32_precision`` is "tf32" (torch 2.11 to 2.13), and ``cudnn.allow_tf32`` leaves that at "none". So for
+    max-autotune it goes along, or its tf32 would be cuDNN's alone. PyTorch raises at the question where the two
+    disagree, so within it nobody may set the one without the other.
     """
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
     before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.fp32_precision
-    _set_switches(variant.cudnn_allow_tf32, variant.matmul_allow_tf32, "tf32" if variant.cudnn_allow_tf32 else "none")
+    cudnn.allow_tf32, matmul.allow_tf32 = variant.cudnn_allow_tf32, variant.matmul_allow_tf32
+    if variant.cudnn_allow_tf32 and (variant.mode or "").startswith("max-autotune"):
+        cudnn.fp32_precision = "tf32"
     try:
         yield
     finally:
-        _set_switches(*before)
-
-
-def _set_switches(cudnn_allow_tf32: bool, matmul_allow_tf32: bool, convolutions: str) -> None:
-    torch.backends.cudnn.allow_tf32 = cudnn_allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = matmul_allow_tf32
-    torch.backends.cudnn.fp32_precision = convolutions
+        if cudnn.fp32_precision != before[2]:
+            cudnn.fp32_precision = before[2]
+        cudnn.allow_tf32, matmul.allow_tf32 = before[:2]
 
 
 def build(variant: Variant, module: nn.Module) -> Forward:
