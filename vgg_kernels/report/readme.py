@@ -98,7 +98,7 @@ def check(page: Page) -> str:
         "**The public check misses most wrong kernels.** Under the benchmark's own weights the logits hardly depend on "
         f"the image, so a model that ignores its input passes. Of {public['mutants']} wrong networks "
         f"({document['network'].upper()}, {document['image']}-pixel images) it accepts {public['accepted']}, and "
-        f"{lively['accepted']} still on weights that keep the signal, for it looks at values alone. Ours accepts "
+        f"{lively['accepted']} still on weights that keep the signal, for it looks at five outputs alone. Ours accepts "
         f"{ours['accepted']}, and rejects {ours['right_rejected']} right ones ({document['evidence']}): "
         "[01 Workload](notebooks/01_workload.ipynb)."
     )

@@ -54,10 +54,9 @@ def matrix(rows: pd.DataFrame, subject: str) -> Figure:
     first_right = next((y for y, name in enumerate(grid.index) if right[name]), len(grid))
     ax.axhline(first_right - 0.5, color="black", linewidth=1.0)
     mutants = grid[~right[grid.index]]
-    heads = [
-        f"{gate.replace(', ', chr(10))}\naccepts {int((~mutants[gate]).sum())} of {len(mutants)}"
-        for gate in grid.columns
-    ]
+    accepts = [f"accepts {int((~mutants[gate]).sum())} of {len(mutants)}" for gate in grid.columns]
+    names = [gate.replace("KernelBench ", "KernelBench\n").replace(", ", "\n") for gate in grid.columns]
+    heads = [f"{name}\n{count}" for name, count in zip(names, accepts, strict=True)]
     ax.set_xticks([x + 0.5 for x in range(grid.shape[1])], heads)
     ax.xaxis.tick_top()
     ax.set_yticks(range(len(grid)), grid.index, fontsize=7)
