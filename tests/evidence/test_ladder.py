@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from vgg_kernels.evidence.ladder import EAGER, ladder
+from vgg_kernels.evidence.ladder import EAGER, KEPT, NEAREST, ladder, truncation_rows
+from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
 
 
@@ -28,6 +29,18 @@ def test_the_ladder_descends_as_roundoffs_do(document):
     assert last["fp32"] < last["tf32"] < last["bf16"] < last["fp8"]
     assert last["fp16"] == pytest.approx(last["tf32"], rel=0.2)
     assert last["fp16x3"] < 1.5 * last[EAGER]
+
+
+def test_truncated_sums_cost_the_more_the_more_is_kept_inside(document, tiny_network):
+    rows = {(row["sums"], row["layer"]): row["relative_error"] for row in document["truncation"]}
+    assert len(rows) == (len(KEPT) + 2) * len(tiny_network.layers)
+    wide = network("vgg11", image=32)
+    found = truncation_rows(wide, 0, lambda text: None)
+    errors = {row["sums"]: row["relative_error"] for row in found if row["layer"] == "conv5_2"}
+    assert len({row["relative_error"] for row in found if row["layer"] == "conv1_1" and row["sums"] != EAGER}) == 1
+    short, long, everything = (errors[name] for name in KEPT)
+    assert errors[NEAREST] < short < long < everything
+    assert everything > 10 * errors[NEAREST]
 
 
 def test_spread_and_certificates_of_both_schemes(document, tiny_network):

@@ -1,5 +1,7 @@
 """The precision ladder at full size: every tier's error behind every layer, and how far each layer sees its input.
 
+And what fp16x3's error becomes where tensor cores truncate the sums that they keep (``truncation.py``).
+
 The tiers are emulated (``emulation.py``), so it needs minutes and no GPU; what our kernels make of the same arithmetic
 is ``verify``'s to say.
 """
@@ -12,7 +14,7 @@ from torch import Tensor
 from ..workload.inputs import draw
 from ..workload.network import Network
 from ..workload.precision import TIERS
-from ..workload.reference import activations
+from ..workload.reference import activations, relative_error
 from ..workload.weights import KERNELBENCH_SEED, SCHEMES, reference
 from .budget import budgets, consult, predicted_errors
 from .emulation import Emulation
@@ -20,8 +22,11 @@ from .exam import strict_fp32
 from .images import REAL_KINDS, mixed
 from .kernelbench import FIRST_TOLERANCE, TOLERANCE
 from .sensitivity import elementwise
+from .truncation import Truncating
 
 EAGER = "eager fp32"
+NEAREST = "rounded to nearest"
+KEPT = {"truncated, 32 at a time": 32, "truncated, 64 at a time": 64, "truncated, all": 0}  # products kept inside
 
 
 def _worst(got: Tensor, want: Tensor) -> int:
@@ -60,6 +65,23 @@ def error_rows(network: Network, batch: int, seed: int, progress: Callable[[str]
                 }
             )
     return rows
+
+
+def truncation_rows(network: Network, seed: int, progress: Callable[[str], None]) -> list[dict]:
+    """One image, Kaiming weights: fp16x3's error by layer where sums are kept in various ways, beside eager's."""
+    model, x = reference(network, "kaiming", seed), mixed(network, 1, seed)
+    oracle = consult(model, x)
+    candidates = {NEAREST: Emulation(model, "fp16x3")} | {name: Truncating(model, n) for name, n in KEPT.items()}
+    with strict_fp32():
+        traces = {EAGER: activations(model, network, x, torch.float32)}
+    for name, candidate in candidates.items():
+        progress(f"fp16x3, sums {name}")
+        traces[name] = candidate.trace(x)
+    return [
+        {"sums": name, "layer": layer, "depth": depth, "relative_error": relative_error(trace[layer], want)}
+        for name, trace in traces.items()
+        for depth, (layer, want) in enumerate(oracle.outputs.items(), start=1)
+    ]
 
 
 def spread_rows(
@@ -107,6 +129,7 @@ def ladder(
         progress: called with what is being computed.
     """
     errors = error_rows(network, batch, seed, progress)
+    truncation = truncation_rows(network, seed, progress)
     spread, certificates = spread_rows(network, batch, seed, progress)
     return {
         "network": network.name,
@@ -115,6 +138,7 @@ def ladder(
         "seed": seed,
         "inputs": [REAL_KINDS[i % len(REAL_KINDS)] for i in range(batch)],
         "errors": errors,
+        "truncation": truncation,
         "spread": spread,
         "certificates": certificates,
     }

@@ -182,6 +182,14 @@ def pareto_rows(
     return pd.DataFrame(rows)
 
 
+def truncation_table(document: dict) -> pd.DataFrame:
+    """Through the whole network: fp16x3's logits where sums are kept in various ways, and over eager fp32's error."""
+    rows = pd.DataFrame(document["truncation"])
+    last = rows[rows["depth"] == rows["depth"].max()].set_index("sums")["relative_error"]
+    table = pd.DataFrame({"relative_error": last, "of_eager": last / last[EAGER]})
+    return table.assign(evidence=document["evidence"]).reset_index()
+
+
 SUMS: dict[str, dict[str, Any]] = {  # what a sum of K products is kept in, as ``truncation.sum_products`` takes it
     "rounded to nearest": {"truncating": False},
     "truncated": {"truncating": True},
