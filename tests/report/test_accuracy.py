@@ -40,7 +40,10 @@ def document():
     ]
     certificate = {"check": "rule", "weights": "kaiming", "inputs": "uniform", "spread": 1.0, "tolerance": 2.0}
     certificates = [certificate | {"sensitivity": 0.5, "vacuous": True}]
-    return {"evidence": "measured", "errors": errors, "spread": spread, "certificates": certificates}
+    sums = [{"sums": name, "depth": depth, "relative_error": error * depth}
+            for name, error in ((EAGER, 1e-7), ("truncated, all", 3e-7)) for depth in (1, 2)]  # fmt: skip
+    rows = {"errors": errors, "spread": spread, "certificates": certificates, "truncation": sums}
+    return {"evidence": "measured"} | rows
 
 
 @pytest.fixture
@@ -131,6 +134,12 @@ def test_figures_draw_what_they_were_given(document, kills):
     error = shown["relative_error"].where(shown["device"] == "h100_sxm", shown["relative_error"] / plots.ASIDE)
     assert points == sorted(zip(error, shown["time_ms"], strict=True))
     plt.close("all")
+
+
+def test_truncated_sums_are_read_off_at_the_logits(document):
+    table = accuracy.truncation_table(document).set_index("sums")
+    assert table.loc["truncated, all", "relative_error"] == pytest.approx(6e-7)
+    assert table["of_eager"].tolist() == pytest.approx([1, 3])
 
 
 def test_truncating_sums_cost_more_the_deeper_and_adding_outside_keeps_fp32s_error():
