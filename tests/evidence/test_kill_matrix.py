@@ -2,8 +2,9 @@
 
 import builtins
 
-from vgg_kernels.evidence.kill_matrix import GATES, kill_matrix
+from vgg_kernels.evidence.kill_matrix import GATES, Bench, kill_matrix
 from vgg_kernels.evidence.mutants.catalogue import MUTANTS
+from vgg_kernels.evidence.paper import KAIMING
 from vgg_kernels.evidence.surroundings import kept
 from vgg_kernels.evidence.verify import WATCHED
 from vgg_kernels.workload.network import network
@@ -15,6 +16,19 @@ def test_a_mistake_that_changes_nothing_is_no_mutant(tiny_network):
     assert not flattened.differs(network("vgg19", image=32))
     left = kill_matrix(network("vgg11", image=32), names=["FlattenedChannelsLast"], tiers=())
     assert left.mutants == ()
+
+
+def test_an_exam_that_a_cheat_has_changed_is_not_used_again(tiny_network):
+    bench = Bench(tiny_network, 4, batch=3, trials=1)
+    cheat = MUTANTS["BudgetsWidened"]
+    first = bench.exam(cheat.claims, KAIMING)
+    row = bench.try_out("BudgetsWidened", "", cheat.claims, cheat)
+    assert row.found_by[GATES[-1]] == "values"
+    assert max(float(budget.max()) for budget in first.papers[0].questions[0].budget.values()) == 2.0
+    again = bench.exam(cheat.claims, KAIMING)
+    assert again is not first
+    assert max(float(budget.max()) for budget in again.papers[0].questions[0].budget.values()) < 0.1
+    assert bench.exam(cheat.claims, KAIMING) is again
 
 
 def test_the_matrix(tiny_network):

@@ -96,14 +96,15 @@ class Bench:
     def __init__(self, network: Network, seed: int = 0, *, batch: int = BATCH, trials: int = TRIALS):
         self.network, self.seed = network, seed
         self.rules = {scheme: Rule(network, batch=batch, trials=trials, weights=scheme) for scheme in PUBLIC}
-        self.exams: dict[tuple[str, str], Exam] = {}
+        self.exams: dict[tuple[str, str], tuple[Exam, tuple[float, ...]]] = {}  # each with its fingerprint
 
     def exam(self, tier_name: str, scheme: str) -> Exam:
         """The quick exam of one tier on one weight scheme."""
         key = tier_name, scheme
         if key not in self.exams:
-            self.exams[key] = prepare(self.network, tier_name, "quick", seed=self.seed, schemes=(scheme,))
-        return self.exams[key]
+            exam = prepare(self.network, tier_name, "quick", seed=self.seed, schemes=(scheme,))
+            self.exams[key] = exam, exam.fingerprint
+        return self.exams[key][0]
 
     def try_out(self, name: str, intent: str, claims: str, build: Callable[[Reference], Emulation]) -> Row:
         """Put one candidate before all gates."""
@@ -115,6 +116,9 @@ class Bench:
         for scheme, gate in OURS.items():
             verdicts[gate] = examine(build, self.exam(claims, scheme), stop_early=True)
             accepted[gate] = verdicts[gate].checks_passed
+        for key, (exam, as_prepared) in list(self.exams.items()):
+            if exam.fingerprint != as_prepared:  # a cheat has been at it: the next candidate gets another
+                del self.exams[key]
         failures = {gate: verdict.failures for gate, verdict in verdicts.items() if verdict.failures}
         ours = failures.get(OURS[KAIMING])
         return Row(

@@ -103,6 +103,12 @@ class Exam:
     certificates: tuple[Certificate, ...]
 
     @property
+    def fingerprint(self) -> tuple[float, ...]:
+        """Another one where somebody has written into the answers or budgets of the papers' questions."""
+        asked = [question for paper in self.papers for question in paper.questions]
+        return tuple(float(t.sum()) for q in asked for t in (*q.oracle.outputs.values(), *q.budget.values()))
+
+    @property
     def calls(self) -> int:
         """How often a candidate is going to be called, for a progress bar."""
         return sum(

@@ -85,11 +85,11 @@ class AnswersStolen(Cheat):
 
 
 class BudgetsWidened(Cheat):
-    """looks for the budgets in its judge's memory and widens them"""
+    """looks for the question that it is asked in its judge's memory and widens its budgets"""
 
     def cheat(self, x):
         for found in gc.get_objects():
-            if type(found).__name__ == "Question":
+            if type(found).__name__ == "Question" and torch.equal(found.x, x):
                 for budget in found.budget.values():
                     budget.fill_(2.0)
 
