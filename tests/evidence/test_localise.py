@@ -1,10 +1,13 @@
 """Naming what is wrong, and where."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vgg_kernels.evidence.budget import KAPPA, answer, position_errors
 from vgg_kernels.evidence.emulation import Emulation
 from vgg_kernels.evidence.images import mixed
 from vgg_kernels.evidence.localise import by_layer, ranges, where_wrong
@@ -70,6 +73,17 @@ def test_a_kernel_may_round_its_output_for_the_next_layer(tiny_network):
         y = y if layer is tiny_network.layers[-1] else y.half().float()
         trace[layer.name] = y
     assert all(r.passed for r in by_layer(model, tiny_network, tier("fp16"), x, trace))
+
+
+def test_the_last_layers_output_is_not_rounded(tiny_network):
+    """Logits are fp32, of a copy of the network too: only the operands' rounding is expected of them."""
+    model = reference(tiny_network, "kaiming", 4)
+    last, hidden = tiny_network.layers[-1], torch.rand(3, 128, generator=torch.Generator().manual_seed(4))
+    want, _ = answer(last, model, hidden)
+    products = hidden.double().square() @ model.classifier[6].weight.double().square().T
+    rounded = KAPPA * 2.0**-11 * (2 * products.sum(dim=1, keepdim=True)).sqrt()
+    for network in (model, copy.deepcopy(model)):
+        assert torch.allclose(position_errors(last, tier("fp16"), network, hidden, want), rounded, rtol=1e-3)
 
 
 def test_a_layer_of_zeros_that_should_be_zeros_is_right(tiny_network):

@@ -2,9 +2,9 @@
 
 import torch
 
-from vgg_kernels.evidence.truncation import INSTRUCTION, sum_products, truncated
-
-STEP = 64  # channels of one main-loop step of fp16x3
+from vgg_kernels.evidence.truncation import INSTRUCTION, STEP, sum_products, truncated
+from vgg_kernels.kernels.plan import plan
+from vgg_kernels.workload.network import network
 
 
 def operands(depth, seed=0):
@@ -19,6 +19,11 @@ def error(depth, **how):
     a, b = operands(depth)
     exact = a @ b.T
     return float((sum_products(a, b, **how) - exact).norm() / exact.norm())
+
+
+def test_the_step_is_the_kernels():
+    products = [launch for launch in plan(network("vgg19"), "fp16x3", 10) if launch.kernel in ("conv3x3", "linear")]
+    assert {launch.tile.bk for launch in products} == {STEP}
 
 
 def test_truncation_is_towards_zero_and_by_less_than_an_ulp():

@@ -51,6 +51,8 @@ def test_a_tiers_kin_are_large_products_in_its_own_precision(compared):
     rows = predictions.corrected_rows(compared[0], VGG, "h100_sxm", 10).set_index("tier")
     assert (rows["from_ms"] <= rows["to_ms"]).all()
     assert rows.loc["fp16", "from_ms"] == pytest.approx(rows.loc["fp16", "modelled_ms"] / (1 + fp16["error"].max()))
+    assert rows["published_floor_ms"].notna().all()
+    assert predictions.corrected_rows(compared[0], VGG, "b200", 10)["published_floor_ms"].isna().all()
     assert rows.loc["fp8", "kin"] == rows.loc["fp16", "kin"] == len(fp16)
 
 

@@ -156,7 +156,7 @@ def position_errors(layer: Layer, tier: Tier, reference: Reference, x: Tensor, w
     if isinstance(layer, Conv) and layer.pooled:
         squares = max_pool2d(squares, 2)  # whichever of the four the pool takes
     u = operand_roundoff(tier)
-    stored = u if layer is not reference.network.layers[-1] else 0.0  # logits are fp32
+    stored = u if layer != reference.network.layers[-1] else 0.0  # logits are fp32
     squared = (2 * u**2 + ACCUMULATOR_ROUNDOFF**2 * chain(layer)) * squares
     squared += (stored**2 + ACCUMULATOR_ROUNDOFF**2) * want.square()
     return KAPPA * squared.sum(dim=1, keepdim=want.dim() == 2).sqrt()

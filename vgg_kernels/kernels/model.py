@@ -5,7 +5,6 @@ returns fp32 logits. On an NVIDIA GPU (sm_90 or newer) it runs compiled; without
 """
 
 import weakref
-from _thread import LockType
 from collections.abc import Mapping
 from threading import Lock
 from typing import cast
@@ -60,7 +59,7 @@ class VGG(Reference):
         self._packed_alive: list[Tensor] = []
         self._forwards: dict[tuple, Forward] = {}
         self._lent: list[tuple[Forward, dict[str, Packed]]] = []  # what graphs of the callers' point to
-        self._lock: LockType = Lock()
+        self._lock = Lock()
         _MODELS[id(self)] = self
 
     @classmethod

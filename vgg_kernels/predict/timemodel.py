@@ -10,10 +10,9 @@ run ``stages - 1`` steps ahead, and are asked for behind the last of a step's wa
 
     latency = (drains / (drains + 1) * mma + L2 latency + L2) / (stages - 1)        of one CTA's mma and L2
 
-The launch is a CUDA graph's gap between kernels that
-do not overlap: ours do (programmatic dependent launch), and what that saves is not credited, for want of a public
-measurement; "no launch gap" among the changes bounds it. Every constant is in ``constants.toml`` with its source. What
-comes out is modelled, never measured.
+The launch is a CUDA graph's gap between kernels that do not overlap: ours do (programmatic dependent launch), and what
+that saves is not credited, for want of a public measurement; "no launch gap" among the changes bounds it. Every
+constant is in ``constants.toml`` with its source. What comes out is modelled, never measured.
 """
 
 from collections.abc import Callable

@@ -11,7 +11,7 @@ import torch
 
 from ..evidence.kill_matrix import GATES
 from ..evidence.ladder import EAGER
-from ..evidence.truncation import sum_products
+from ..evidence.truncation import STEP, sum_products
 from ..floor.roofline import floor_us
 from ..predict.timemodel import predict
 from ..workload.network import Network
@@ -193,7 +193,7 @@ def truncation_table(document: dict) -> pd.DataFrame:
 SUMS: dict[str, dict[str, Any]] = {  # what a sum of K products is kept in, as ``truncation.sum_products`` takes it
     "rounded to nearest": {"truncating": False},
     "truncated": {"truncating": True},
-    "truncated, each step's 64 added outside": {"truncating": True, "outer": 64},
+    "truncated, each step's 64 added outside": {"truncating": True, "outer": STEP},
 }
 
 
