@@ -190,6 +190,8 @@ def test_a_callers_graph_has_its_workspace_and_weights_for_good(narrow, alive, x
     model = built(narrow, alive)
     model(x)
     forward, packed = model.lend(x)
+    assert not torch.equal(model(-x), logits)
+    assert torch.equal(forward.logits, logits)  # an eager call has a workspace of its own
     for parameter in model.classifier[6].parameters():
         parameter.mul_(2)
     assert torch.equal(model(x), 2 * logits)
