@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import vgg_kernels.kernels.backend  # noqa: F401 - decides how Triton runs, before any test imports what imports Triton
-from vgg_kernels.evidence.ledger import RunWriter
-from vgg_kernels.evidence.provenance import device_key
+from vgg_kernels.measure.provenance import device_key
+from vgg_kernels.records.store import RunWriter
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,6 @@
 """Situations from public bug reports, each a test named after what happened, with its source.
 
-Those of ratios and rankings (14, 20) are held by ``evidence/test_ranking.py``, those of stored notebooks (16, 17) by
+Those of ratios and rankings (14, 20) are held by ``records/test_ranking.py``, those of stored notebooks (16, 17) by
 ``test_notebooks.py``. Interpreted forwards of our own kernels are dear: what needs one shares the two calls of
 ``kernels/test_semantics.py``.
 """
@@ -12,17 +12,17 @@ import sys
 import pytest
 import torch
 
-from vgg_kernels.evidence.emulation import Emulation
-from vgg_kernels.evidence.exam import prepare
-from vgg_kernels.evidence.kernelbench import Rule, certify
-from vgg_kernels.evidence.statistics import samples_needed, tail_ms
-from vgg_kernels.evidence.variants import GPU_VARIANTS
-from vgg_kernels.evidence.verify import examine
+from vgg_kernels.correctness.emulation import Emulation
+from vgg_kernels.correctness.kernelbench import Rule, certify
+from vgg_kernels.correctness.suite import prepare
+from vgg_kernels.correctness.verify import examine
 from vgg_kernels.floor.hardware import device_by_torch_name
 from vgg_kernels.kernels.model import VGG
 from vgg_kernels.kernels.plan import plan
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.measure.variants import GPU_VARIANTS
+from vgg_kernels.records.statistics import samples_needed, tail_ms
 from vgg_kernels.workload.inputs import draw
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.weights import reference
 

@@ -2,7 +2,8 @@
 
 The folders read in the order of the imports, each answering one question:
 ``workload`` (what is computed), ``floor`` (the least it costs), ``kernels`` (how we compute it),
-``predict`` (what to expect without a GPU), ``evidence`` (how we know), ``report`` (what it means).
+``predict`` (how long it should take), ``correctness`` (is the output right), ``measure`` (how long it takes),
+``records`` (what is on file), ``report`` (what it means).
 
 Importing the package needs neither a GPU, nor triton, nor matplotlib.
 """

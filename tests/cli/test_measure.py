@@ -10,19 +10,20 @@ import tomllib
 import pytest
 
 from vgg_kernels.cli import measure
-from vgg_kernels.evidence import provenance, session, supervisor, torch_bench, variants
-from vgg_kernels.evidence.ledger import read_runs
-from vgg_kernels.evidence.schedule import PARTS
-from vgg_kernels.evidence.writing import OutputLost
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.measure import provenance, supervisor, torch_device, variants
+from vgg_kernels.measure.schedule import PARTS
+from vgg_kernels.measure.writing import OutputLost
+from vgg_kernels.records import session
+from vgg_kernels.records.store import read_runs
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 
 
 @pytest.fixture
 def small(monkeypatch):
     """The worker measures a small network and does not tie itself to the test process's parent."""
-    made = torch_bench.TorchBench
-    monkeypatch.setattr(torch_bench, "TorchBench", lambda: made("cpu", table=network("vgg11", image=32, classes=10)))
+    made = torch_device.TorchBench
+    monkeypatch.setattr(torch_device, "TorchBench", lambda: made("cpu", table=network("vgg11", image=32, classes=10)))
     monkeypatch.setattr(supervisor, "die_with_parent", lambda: None)
 
 
@@ -114,7 +115,7 @@ def test_a_gpu_that_does_not_answer_is_said_not_shown_as_a_traceback(monkeypatch
     def broken():
         raise RuntimeError("CUDA error: device unavailable\nlong story")
 
-    monkeypatch.setattr(torch_bench, "TorchBench", broken)
+    monkeypatch.setattr(torch_device, "TorchBench", broken)
     monkeypatch.setattr(supervisor, "die_with_parent", lambda: None)
     assert work(tmp_path) == 1
     assert "device unavailable" in capsys.readouterr().err
@@ -139,7 +140,7 @@ def test_the_study_measures_first_on_a_gpu_alone(monkeypatch, tmp_path, card, ru
     monkeypatch.setenv("VGG_STUDY_ROOT", str(tmp_path))
     monkeypatch.delenv("VGG_STUDY", raising=False)
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr("vgg_kernels.evidence.fresh.gpu_name", lambda: card)
+    monkeypatch.setattr("vgg_kernels.records.fresh.gpu_name", lambda: card)
     monkeypatch.setattr(supervisor, "supervise", lambda arguments, tell: started.append(arguments) or 0)
     measure.measure_first()
     assert len(started) == runs
@@ -202,11 +203,11 @@ import sys
 from pathlib import Path
 from vgg_kernels.__main__ import build
 from vgg_kernels.cli import measure
-from vgg_kernels.evidence import torch_bench
+from vgg_kernels.measure import torch_device
 from vgg_kernels.workload.network import network
 
-made = torch_bench.TorchBench
-torch_bench.TorchBench = lambda: made("cpu", table=network("vgg11", image=32, classes=10))
+made = torch_device.TorchBench
+torch_device.TorchBench = lambda: made("cpu", table=network("vgg11", image=32, classes=10))
 build()
 sys.exit(measure._worker(Path(sys.argv[1]), 200.0, tuple(sys.argv[2:]), (1,), True))
 """
@@ -249,6 +250,6 @@ def test_the_command_itself_runs_where_they_are_missing(without, tmp_path):
 
 def test_what_is_blocked_there_is_blocked(without):
     done = subprocess.run(
-        [sys.executable, "-c", "import vgg_kernels.evidence.schema"], capture_output=True, text=True, env=without
+        [sys.executable, "-c", "import vgg_kernels.records.tables"], capture_output=True, text=True, env=without
     )
     assert "No module named 'pandera" in done.stderr

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from vgg_kernels.cli.records import app
-from vgg_kernels.report import publication, study
+from vgg_kernels.report import records_json, study
 from vgg_kernels.report.schemas import validate
 
 
@@ -76,7 +76,7 @@ def test_publish_writes_what_verify_wants(call, tmp_path, monkeypatch):
     monkeypatch.setenv("VGG_STUDY_ROOT", str(tmp_path))
     assert call("verify").exit_code == 1
     assert call("publish").exit_code == 0
-    assert (tmp_path / publication.PUBLISHED).exists()
+    assert (tmp_path / records_json.PUBLISHED).exists()
     assert call("verify").exit_code == 0
 
 

@@ -6,13 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from vgg_kernels.__main__ import build
-from vgg_kernels.evidence.kill_matrix import GATES
-from vgg_kernels.evidence.mutants.base import Mutant
-from vgg_kernels.evidence.mutants.catalogue import MUTANTS
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.correctness.kill_matrix import GATES
+from vgg_kernels.correctness.mutants.base import Mutant
+from vgg_kernels.correctness.mutants.catalogue import MUTANTS
+from vgg_kernels.workload.lookup import UnknownName
 
 RIGHT = """
-from vgg_kernels.evidence.emulation import Emulation
+from vgg_kernels.correctness.emulation import Emulation
 
 def build(reference):
     return Emulation(reference, "fp16")
@@ -30,7 +30,7 @@ def build(reference):
 @pytest.fixture(autouse=True)
 def _small(monkeypatch, tiny_network):
     """The command line names networks; here every name means the tiny one."""
-    for module in ("vgg_kernels.workload.network", "vgg_kernels.evidence.gate"):
+    for module in ("vgg_kernels.workload.network", "vgg_kernels.correctness.gate"):
         monkeypatch.setattr(f"{module}.network", lambda *args, **kwargs: tiny_network)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from vgg_kernels.floor.hardware import device, device_by_torch_name, devices, parse
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 
 FIGURES = ("sms", "clock_hz", "max_clock_hz", "peaks", "hbm_bytes_per_s", "hbm_bytes", "l2_bytes")
 

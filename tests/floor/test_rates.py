@@ -2,7 +2,7 @@ import pytest
 
 from vgg_kernels.floor.hardware import device, devices
 from vgg_kernels.floor.rates import at_clock, best_published, data_sheet
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 
 
 @pytest.mark.parametrize("key", ["h100_sxm", "h100_pcie", "h200"])

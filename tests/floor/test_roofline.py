@@ -8,7 +8,7 @@ from vgg_kernels.floor.algorithms import ALGORITHMS
 from vgg_kernels.floor.hardware import devices
 from vgg_kernels.floor.rates import Rates
 from vgg_kernels.floor.roofline import FUSIONS, floor_us, impossible, layer_floors, lowest, total_us, turning_batch
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
 from vgg_kernels.workload.reference import Reference

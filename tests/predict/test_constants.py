@@ -5,7 +5,7 @@ import pytest
 
 from vgg_kernels.floor.hardware import devices
 from vgg_kernels.predict.constants import constant, constants, hbm_us
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 
 ROWS = Path(__file__).parents[2] / "data" / "reported" / "hopper_public.csv"
 

@@ -7,10 +7,10 @@ import pytest
 
 from vgg_kernels.floor.hardware import device
 from vgg_kernels.kernels import tiles
-from vgg_kernels.kernels.cutting import candidates, choose
+from vgg_kernels.kernels.tile_selection import candidates, select_tile
 from vgg_kernels.predict import search
 from vgg_kernels.predict.compiled import Facts
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import tier
 
@@ -102,7 +102,7 @@ def test_unknown_names_say_what_is_accepted():
 
 @pytest.mark.usefixtures("clean")
 def test_storing_replaces_equal_rows_and_keeps_others(tmp_path):
-    table = tmp_path / "tiles.csv"
+    table = tmp_path / "tuned_tiles.csv"
     ten = search.search(VGG11, ["fp16"], "h100_sxm", 10, keep=2)
     one = search.search(VGG11, ["fp16"], "h100_sxm", 1, keep=2)
     search.store(ten, table)
@@ -123,5 +123,5 @@ def test_the_stored_table_is_legal_and_is_what_runs():
         layer, precision, card = by_shape[row["shape"]], tier(row["tier"]), device(row["device"])
         tile = tiles.parse_tile(row["tile"])
         assert tile in candidates(layer, precision, card, int(row["batch"]))
-        assert choose(layer, precision, row["device"], int(row["batch"])) == tile
+        assert select_tile(layer, precision, row["device"], int(row["batch"])) == tile
         assert int(row["shared_bytes"]) <= card.shared_bytes_per_block

@@ -4,7 +4,7 @@ import pytest
 
 from vgg_kernels.floor.hardware import device
 from vgg_kernels.predict.second_opinion import CARDS, DISTRIBUTION, MODULE, PRECISIONS, estimate_us, recorded
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 
 
 def test_recorded_estimates_are_complete_and_no_faster_than_the_card():

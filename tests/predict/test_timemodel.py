@@ -9,7 +9,7 @@ from vgg_kernels.kernels.plan import plan
 from vgg_kernels.predict.constants import constant
 from vgg_kernels.predict.timemodel import CHANGES, another_tile, predict, time_of
 from vgg_kernels.predict.work import Work, from_launch, occupancy, other_tiles, retiled, stream, tensor_core_reads
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
 

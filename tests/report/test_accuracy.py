@@ -6,8 +6,8 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
-from vgg_kernels.evidence.kill_matrix import GATES
-from vgg_kernels.evidence.ladder import EAGER
+from vgg_kernels.correctness.kill_matrix import GATES
+from vgg_kernels.correctness.ladder import EAGER
 from vgg_kernels.report import accuracy, workload
 from vgg_kernels.report.plots import accuracy as plots
 from vgg_kernels.report.plots import workload as workload_plots

@@ -14,7 +14,7 @@ def run(text):
 def test_a_bundle_brings_what_its_roots_need_and_nothing_else():
     text = bundle([("vgg_kernels.workload.network", "network")])
     names = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assert {"network", "Network", "Conv", "Linear", "choose"} <= names
+    assert {"network", "Network", "Conv", "Linear", "lookup"} <= names
     assert "reference" not in names
     assert "vgg_kernels" not in text
     space = run(text)
@@ -29,8 +29,8 @@ def test_names_that_two_modules_share_are_kept_apart():
 
 
 def test_a_definition_can_be_replaced():
-    frozen = "def choose(kind, name, table):\n    return table['vgg11']"
-    text = bundle([("vgg_kernels.workload.network", "network")], {("vgg_kernels.workload.choice", "choose"): frozen})
+    frozen = "def lookup(kind, name, table):\n    return table['vgg11']"
+    text = bundle([("vgg_kernels.workload.network", "network")], {("vgg_kernels.workload.lookup", "lookup"): frozen})
     assert len(run(text)["network"]("anything").convs) == 8
     assert "class UnknownName" not in text
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from vgg_kernels.evidence.statistics import samples_needed
+from vgg_kernels.records.statistics import samples_needed
 from vgg_kernels.report import charter as module
 from vgg_kernels.report.charter import charter
 from vgg_kernels.report.study import root

@@ -2,9 +2,9 @@
 
 import pytest
 
-from vgg_kernels.evidence.schema import BadData
 from vgg_kernels.kernels.plan import plan
 from vgg_kernels.predict.compiled import PLAN_SOURCES, sources_digest
+from vgg_kernels.records.tables import BadData
 from vgg_kernels.report import compiled
 from vgg_kernels.workload.network import network
 

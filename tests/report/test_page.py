@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
-from vgg_kernels.evidence.ledger import read_runs
+from vgg_kernels.records.store import read_runs
 from vgg_kernels.report import html, study
 from vgg_kernels.report import page as report
 from vgg_kernels.report.page import history, page, records

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from vgg_kernels.evidence.provenance import collect
-from vgg_kernels.report import publication, study
+from vgg_kernels.measure.provenance import collect
+from vgg_kernels.report import records_json, study
 from vgg_kernels.report.page import page
 from vgg_kernels.report.schemas import MODELS, generate, published, validate
 
@@ -24,7 +24,7 @@ def test_the_page_and_each_of_its_records_hold(monkeypatch):
 
 
 def test_the_committed_publication_holds():
-    validate(json.loads((study.root() / publication.PUBLISHED).read_text()), "records")
+    validate(json.loads((study.root() / records_json.PUBLISHED).read_text()), "records")
 
 
 def test_collected_provenance_holds():

@@ -3,7 +3,7 @@
 import pytest
 
 from vgg_kernels.report import study
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 
 
 @pytest.fixture

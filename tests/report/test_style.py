@@ -25,7 +25,7 @@ from vgg_kernels.report.style import (
     significant,
     subject,
 )
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.precision import TIERS
 
 FRAME = pd.DataFrame({"layer": ["conv1_1", "fc8"], "time_us": [1 / 3, 123456.789]})

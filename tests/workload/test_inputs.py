@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from vgg_kernels.workload.choice import UnknownName
 from vgg_kernels.workload.inputs import IMAGENET_MEAN, IMAGENET_STD, KINDS, draw
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 
 SMALL = network("vgg11", image=64, classes=10)

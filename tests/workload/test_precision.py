@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.precision import TIERS, tier
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}

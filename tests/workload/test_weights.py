@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from vgg_kernels.workload.choice import UnknownName
+from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.weights import KERNELBENCH_SEED, reference
 

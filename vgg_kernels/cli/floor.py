@@ -9,7 +9,7 @@ from ..floor.hardware import device as find_device
 from ..floor.public import public_floor_us, record_ratio
 from ..floor.rates import RATES, at_clock
 from ..floor.roofline import FUSIONS, layer_floors, total_us
-from ..workload.choice import choose
+from ..workload.lookup import lookup
 from ..workload.network import network as build_network
 from ..workload.precision import TIERS
 from .output import Json, print_json, print_table
@@ -28,7 +28,7 @@ def command(
     """The least time each layer can take, from operations, bytes and a card's rates (evidence: derived)."""
     layers = build_network(network)
     card = find_device(device)
-    chosen = choose("rates", rates, RATES)(card) if clock_mhz is None else at_clock(card, 1e6 * clock_mhz)
+    chosen = lookup("rates", rates, RATES)(card) if clock_mhz is None else at_clock(card, 1e6 * clock_mhz)
     tiers = {}
     for tier in (t for t in TIERS.values() if t.rate in chosen.peaks):  # not every rate has been published
         rows = layer_floors(layers, tier.name, device, batch, algorithm=algorithm, fusion=fusion, rates=chosen)

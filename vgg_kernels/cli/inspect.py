@@ -23,10 +23,10 @@ def command(
     from ..kernels.plan import plan
     from ..predict.compiled import PLANNED_FOR, inspect_all
     from ..predict.work import occupancy
-    from ..workload.choice import choose
+    from ..workload.lookup import lookup
     from ..workload.network import network as build_network
 
-    card = find_device(choose("architecture", arch, PLANNED_FOR))
+    card = find_device(lookup("architecture", arch, PLANNED_FOR))
     launches = plan(build_network(network), tier, batch, card.key)
     rows = []
     with progress_bar(f"compile {tier} for sm_{arch}") as update:

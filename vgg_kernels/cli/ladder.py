@@ -19,7 +19,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Emulate every tier at full size and hold it against float64; minutes on two cores, no GPU needed."""
-    from ..evidence.ladder import ladder
+    from ..correctness.ladder import ladder
     from ..workload.network import network as find_network
 
     subject = find_network(network, image=image)

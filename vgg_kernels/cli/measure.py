@@ -48,11 +48,11 @@ def command(
 
 
 def measure_first(budget: float = BUDGET_S) -> None:
-    """Measure, where ``evidence.fresh`` wants it: what ``study`` does on a GPU before it runs the notebooks.
+    """Measure, where ``records.fresh`` wants it: what ``study`` does on a GPU before it runs the notebooks.
 
     A measurement that fails has said so; the notebooks then show what is recorded.
     """
-    from ..evidence.fresh import gpu_name, wanted
+    from ..records.fresh import gpu_name, wanted
 
     folder = _default_folder()
     if wanted(folder, gpu_name()):
@@ -62,7 +62,7 @@ def measure_first(budget: float = BUDGET_S) -> None:
 
 def _default_folder() -> Path:
     """``data/local`` of the study; found without ``report.study``, whose libraries a measuring machine may lack."""
-    from ..evidence.provenance import PACKAGE
+    from ..measure.provenance import PACKAGE
 
     study = Path(os.environ.get("VGG_STUDY_ROOT") or PACKAGE.parent)
     if not (study / "data").is_dir():
@@ -71,7 +71,7 @@ def _default_folder() -> Path:
 
 
 def _supervised(folder: Path, budget: float, only: list[str], batch: list[int], json: bool) -> int:
-    from ..evidence.supervisor import supervise
+    from ..measure.supervisor import supervise
 
     words = ["measure", "--until", str(time.time() + budget), "--out", str(folder), "--budget", str(budget)]
     words += [word for name in only for word in ("--only", name)]
@@ -84,14 +84,15 @@ def _say(sentence: str) -> None:
 
 
 def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int, ...], json: bool) -> int:
-    from ..evidence.supervisor import die_with_parent
+    from ..measure.supervisor import die_with_parent
 
     die_with_parent()
-    from ..evidence import schedule, session
-    from ..evidence.measure import DeviceLost
-    from ..evidence.torch_bench import TorchBench
-    from ..evidence.watchdog import STUCK
-    from ..evidence.writing import OutputLost
+    from ..measure import schedule
+    from ..measure.run import DeviceLost
+    from ..measure.torch_device import TorchBench
+    from ..measure.watchdog import STUCK
+    from ..measure.writing import OutputLost
+    from ..records import session
     from .steps import Steps
 
     try:
@@ -124,8 +125,8 @@ def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int
 
 
 def _document(bench, found) -> dict:
-    from ..evidence.explain import jsonable
-    from ..evidence.summary import throttled
+    from ..measure.explain import jsonable
+    from ..measure.summary import throttled
 
     return jsonable(
         {

@@ -19,13 +19,13 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Try every mutant before six gates; exit status 0 only where ours kills exactly the wrong ones."""
-    from ..evidence.kill_matrix import GATES, kill_matrix
-    from ..evidence.mutants.catalogue import MUTANTS
-    from ..workload.choice import choose
+    from ..correctness.kill_matrix import GATES, kill_matrix
+    from ..correctness.mutants.catalogue import MUTANTS
+    from ..workload.lookup import lookup
     from ..workload.network import network as find_network
 
     for name in only or ():
-        choose("mutant", name, MUTANTS)
+        lookup("mutant", name, MUTANTS)
     subject = find_network(network, image=image)
     with progress_bar("mutants") as update:
         matrix = kill_matrix(subject, seed=seed, names=only, progress=update)

@@ -8,7 +8,7 @@ KEPT = ("device_name", "torch", "triton", "git_revision", "git_dirty", "source_s
 
 def record(path: Path, document: dict) -> None:
     """Write ``document`` to ``path`` as JSON, with its evidence ("measured": computed here) and its provenance."""
-    from ..evidence.provenance import collect
+    from ..measure.provenance import collect
 
     provenance = collect()
     kept = {key: provenance[key] for key in KEPT if key in provenance}

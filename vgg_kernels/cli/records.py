@@ -99,10 +99,10 @@ def _flat(value, key: str = ""):
 @app.command()
 def verify(json: Json = False) -> None:
     """Recompute every hash, statistic, trust level and rank, offline; exit status 1 names the first row that fails."""
-    from ..report import publication
+    from ..report import records_json
 
-    problems = publication.verify()
-    checked = {} if problems else publication.summary()
+    problems = records_json.verify()
+    checked = {} if problems else records_json.summary()
     if json:
         print_json({"passed": not problems, "checked": checked, "problems": problems})
     elif problems:
@@ -115,10 +115,10 @@ def verify(json: Json = False) -> None:
 @app.command()
 def publish() -> None:
     """Write data/records.json from the recorded data, after a run was added."""
-    from ..report import publication
+    from ..report import records_json
 
-    publication.publish()
-    print(f"wrote {publication.PUBLISHED}")
+    records_json.publish()
+    print(f"wrote {records_json.PUBLISHED}")
 
 
 @app.command()
@@ -142,7 +142,7 @@ def compile(
 @app.command()
 def check(folder: Annotated[Path, typer.Argument(help="A run, or a folder of runs.")], json: Json = False) -> None:
     """Read runs from anywhere, name what does not hold by file and row, and show how they would rank."""
-    from ..report.candidates import standings_of
+    from ..report.submissions import standings_of
 
     standings, problems = standings_of(folder)
     if json:
@@ -160,7 +160,7 @@ def check(folder: Annotated[Path, typer.Argument(help="A run, or a folder of run
 @app.command()
 def seal(folder: Annotated[Path, typer.Argument(help="A run's folder: samples.csv and provenance.json.")]) -> None:
     """Seal a run of your own after checking it; a sealed run is never written again."""
-    from ..report.candidates import seal as seal_run
+    from ..report.submissions import seal as seal_run
 
     print(f"sealed: {seal_run(folder)}")
 
@@ -181,9 +181,9 @@ def attempt(
     """Put an implementation of your own through the gate, time it like ours, and show where it would stand."""
     from tempfile import TemporaryDirectory
 
-    from ..evidence.candidate import CandidateBench, attempt, load
-    from ..evidence.explain import jsonable
-    from ..report.candidates import standings_of
+    from ..measure.explain import jsonable
+    from ..records.submission import CandidateBench, attempt, load
+    from ..report.submissions import standings_of
     from ..workload.network import network as build_network
 
     bench = CandidateBench(load(module), build_network(network, image=image), effort)

@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:  # the command line starts without torch
-    from ..evidence.bench import Bench
-    from ..evidence.schedule import Step
+    from ..measure.schedule import Step
+    from ..measure.under_test import Bench
 
 STYLES = {"done": "green", "failed": "bold red", "refused": "yellow", "skipped": "yellow", "interrupted": "yellow"}
 
 
 class Steps(AbstractContextManager):
-    """Shows a run's progress; ``tell`` is what ``evidence.measure.measure`` calls.
+    """Shows a run's progress; ``tell`` is what ``measure.run.measure`` calls.
 
     Args:
         bench: whose clock tells how long a step took.

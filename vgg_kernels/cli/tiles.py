@@ -15,7 +15,7 @@ def command(
     network: Annotated[str, typer.Option(help="vgg11, vgg13, vgg16 or vgg19.")] = "vgg19",
     keep: Annotated[int, typer.Option(min=1, help="Candidates of a layer to compile.")] = 4,
     jobs: Annotated[int, typer.Option(help="Worker processes; -1 for one a core.")] = -1,
-    store: Annotated[bool, typer.Option(help="Write the choice into kernels/tiles.csv.")] = True,
+    store: Annotated[bool, typer.Option(help="Write the choice into kernels/tuned_tiles.csv.")] = True,
     json: Json = False,
 ) -> None:
     """Compile the time model's best tiles of each layer, drop those that spill, choose, and store the choice."""

@@ -27,7 +27,7 @@ def command(
     """Hold a tier of our kernels (or a candidate of yours) against float64; exit status 0 only where it passed."""
     import torch
 
-    from ..evidence import gate
+    from ..correctness import gate
     from ..workload.network import network as find_network
 
     subject = find_network(network, image=image)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
-from ..workload.choice import UnknownName, choose
+from ..workload.lookup import UnknownName, lookup
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Device:
         Raises:
             UnknownName: for a rate that the data sheet does not state.
         """
-        return choose("rate", rate, self.peaks) / (self.sms * self.clock_of(rate))
+        return lookup("rate", rate, self.peaks) / (self.sms * self.clock_of(rate))
 
 
 @cache
@@ -89,7 +89,7 @@ def device(key: str) -> Device:
     Raises:
         UnknownName: naming the devices that the table has.
     """
-    return choose("device", key, devices())
+    return lookup("device", key, devices())
 
 
 def device_by_torch_name(name: str) -> Device:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from ..workload.choice import UnknownName, choose
+from ..workload.lookup import UnknownName, lookup
 from .hardware import Device
 
 
@@ -35,7 +35,7 @@ class Rates:
         Raises:
             UnknownName: where these rates do not have it, naming those they have.
         """
-        return choose(f"rate among the {self.name!r} rates", rate, self.peaks)
+        return lookup(f"rate among the {self.name!r} rates", rate, self.peaks)
 
 
 def data_sheet(device: Device) -> Rates:

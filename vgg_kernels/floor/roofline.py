@@ -9,7 +9,7 @@ stages overlap and only the larger of the two sums binds.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ..workload.choice import choose
+from ..workload.lookup import lookup
 from ..workload.network import Conv, Layer, Network
 from ..workload.precision import Tier
 from ..workload.precision import tier as find_tier
@@ -121,9 +121,9 @@ def layer_floors(
         UnknownName: for a name that is in none of the tables, or a rate that the rates lack.
         ValueError: for a batch below 1.
     """
-    choose("algorithm", algorithm, ALGORITHMS)
+    lookup("algorithm", algorithm, ALGORITHMS)
     if isinstance(rates, str):
-        rates = choose("rates", rates, RATES)(find_device(device))
+        rates = lookup("rates", rates, RATES)(find_device(device))
     return tuple(
         min(_candidates(network, layer, tier, device, batch, (algorithm,), fusion, rates), key=_least)
         for layer in network.layers
@@ -142,7 +142,7 @@ def _candidates(
     precision, card = find_tier(tier), find_device(device)
     if batch < 1:
         raise ValueError(f"batch {batch} is not accepted: at least 1 is")
-    crossing = choose("fusion", fusion, FUSIONS)(network, layer, precision, batch, card)
+    crossing = lookup("fusion", fusion, FUSIONS)(network, layer, precision, batch, card)
     crossing += FP32_BYTES * layer.output_shape[0]  # biases
     peak = rates.peak(precision.rate)
     rows = []

@@ -16,7 +16,7 @@ narrow layers (C_out = 64) read their wide operand once for all 64 channels.
 
 fp16x3 adds each step's product of the high halves to its sum on the FMA units, which round to nearest. Tensor cores are
 reported to truncate what they add up (Ootomo and Yokota, IJHPCA 2022; triton-lang/triton#4603 shows what that does to
-Triton's own 3xTF32): all 4608 products of conv4 summed there would cost the fp32 grade (``evidence.truncation``). The
+Triton's own 3xTF32): all 4608 products of conv4 summed there would cost the fp32 grade (``truncation``). The
 cross products, 2^-11 as large, stay there; the other tiers' operands are coarser than what truncation takes.
 
 A third view, row pairs, is a kernel of its own: ``row_pairs``. Tried and left, each seen in the code that Triton 3.7

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..floor.hardware import device_by_torch_name
-from ..workload.choice import UnknownName
+from ..workload.lookup import UnknownName
 from ..workload.network import Network, infer
 from ..workload.precision import FP32_MAX
 from ..workload.precision import tier as find_tier

@@ -13,7 +13,7 @@ from ..workload.network import Conv, Layer, Linear, Network
 from ..workload.precision import Tier
 from ..workload.precision import tier as find_tier
 from . import tiles
-from .cutting import choose
+from .tile_selection import select_tile
 from .tiles import Tile
 
 STEM_DEPTH = 32  # 27 products of the first layer, padded to the MMA's depth
@@ -213,8 +213,8 @@ def plan(network: Network, tier_name: str, batch: int, device: str = "h100_sxm")
     if stem.pooled:  # vgg11 pools behind its stem
         launches.append(_reduce(stem, tier, batch, 1, 1, launches[0].hbm_write_bytes))
     for conv in convs:
-        tile = choose(conv, tier, device, batch)
+        tile = select_tile(conv, tier, device, batch)
         launches += conv_launches(conv, tier, batch, tile, pad=0 if conv is convs[-1] else 1)
     for linear in network.linears:
-        launches.append(linear_launch(linear, tier, batch, choose(linear, tier, device, batch)))
+        launches.append(linear_launch(linear, tier, batch, select_tile(linear, tier, device, batch)))
     return tuple(launches)

@@ -17,12 +17,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..kernels.plan import Launch
-from ..workload.choice import choose
+from ..workload.lookup import lookup
 
 PLANNED_FOR = {90: "h100_sxm", 100: "b200"}  # architecture: the card whose tiles are compiled for it
 SHARED_SOURCES = ("numerics.py", "signature.py")
 MODULES = ("stem", "conv3x3", "row_pairs", "reduce", "linear")
-PLAN_SOURCES = (*SHARED_SOURCES, *(f"{name}.py" for name in MODULES), "plan.py", "tiles.py", "cutting.py", "tiles.csv")
+PLAN_SOURCES = (
+    *SHARED_SOURCES,
+    *(f"{name}.py" for name in MODULES),
+    "plan.py",
+    "tiles.py",
+    "tile_selection.py",
+    "tuned_tiles.csv",
+)
 
 
 @dataclass(frozen=True)
@@ -201,7 +208,7 @@ def inspect_all(launches: Iterable[Launch], arch: int, jobs: int = -1) -> Iterat
     Raises:
         UnknownName: for an architecture that has no bulk tensor copies, or that we have no card of.
     """
-    choose("architecture", arch, PLANNED_FOR)
+    lookup("architecture", arch, PLANNED_FOR)
     from joblib import Parallel, delayed
 
     launches = list(launches)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from ..workload.choice import UnknownName, choose
+from ..workload.lookup import UnknownName, lookup
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def constant(name: str) -> float:
     Raises:
         UnknownName: naming the constants that exist.
     """
-    return choose("constant of the time model", name, constants()).value
+    return lookup("constant of the time model", name, constants()).value
 
 
 def hbm_us(device_key: str, read_bytes: float, write_bytes: float) -> float:

@@ -2,7 +2,7 @@
 
 A candidate is dropped where its kernel spills, has a stack, needs more shared memory than a CTA may have, or fails
 to compile. The rest are ranked by the time model with the compiled kernel's own occupancy. What was chosen is stored
-with the reason in ``kernels/tiles.csv``, from which ``kernels.cutting.choose`` takes it.
+with the reason in ``kernels/tuned_tiles.csv``, from which ``kernels.tile_selection.select_tile`` takes it.
 """
 
 import csv
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ..floor.hardware import Device
 from ..floor.hardware import device as find_device
-from ..kernels import cutting
-from ..kernels.cutting import candidates
+from ..kernels import tile_selection
 from ..kernels.plan import Launch, conv_launches, linear_launch
+from ..kernels.tile_selection import candidates
 from ..kernels.tiles import Tile, shape_key
 from ..workload.network import Conv, Layer, Network
 from ..workload.precision import Tier
@@ -24,14 +24,14 @@ from .compiled import Facts, inspect_all
 from .timemodel import MODEL_VERSION, time_of
 from .work import from_launch
 
-TABLE = Path(cutting.__file__).with_name("tiles.csv")
+TABLE = Path(tile_selection.__file__).with_name("tuned_tiles.csv")
 KEEP = 4  # candidates of a layer that are compiled
 ROUNDS = 4  # times that a layer gets another KEEP where the compiler spoiled all before
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of ``tiles.csv``: the tile, and why.
+    """A row of ``tuned_tiles.csv``: the tile, and why.
 
     Attributes:
         shape, tier, device, batch: what it is for.
@@ -224,8 +224,8 @@ def store(choices: Iterable[Choice], table: Path = TABLE) -> None:
         writer.writeheader()
         writer.writerows(rows[key] for key in sorted(rows))
     half.replace(table)
-    cutting.stored.cache_clear()
-    cutting.choose.cache_clear()
+    tile_selection.stored.cache_clear()
+    tile_selection.select_tile.cache_clear()
 
 
 def _identity(row: dict[str, str]) -> tuple[str, str, int, str]:

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from ..workload.choice import choose
+from ..workload.lookup import lookup
 
 MODULE = "nvMatmulHeuristics"
 DISTRIBUTION = "nvidia-matmul-heuristics"
@@ -42,7 +42,7 @@ def estimate_us(rate: str, m: int, n: int, k: int, device: str) -> Opinion:
         UnknownName: for a rate or card that it is not asked about.
         ValueError: where it is not installed.
     """
-    precision, card = choose("rate", rate, PRECISIONS), choose("device", device, CARDS)
+    precision, card = lookup("rate", rate, PRECISIONS), lookup("device", device, CARDS)
     try:
         library = importlib.import_module(MODULE)
     except ModuleNotFoundError:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from ..floor.hardware import Device
 from ..kernels import tiles
-from ..kernels.cutting import candidates
 from ..kernels.plan import Launch
+from ..kernels.tile_selection import candidates
 from ..kernels.tiles import Tile, resident
 from .constants import constant
 

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from ..evidence.kill_matrix import GATES
-from ..evidence.ladder import EAGER
-from ..evidence.truncation import STEP, sum_products
+from ..correctness.kill_matrix import GATES
+from ..correctness.ladder import EAGER
+from ..correctness.truncation import STEP, sum_products
 from ..floor.roofline import floor_us
 from ..predict.timemodel import predict
 from ..workload.network import Network

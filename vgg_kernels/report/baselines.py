@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ..evidence import statistics
-from ..evidence.ledger import Runs
-from ..evidence.profiling import OTHER, PURPOSES
+from ..measure.profile import OTHER, PURPOSES
+from ..records import statistics
+from ..records.store import Runs
 from ..workload.network import Network
 
 BASELINES = ("eager", "inductor")

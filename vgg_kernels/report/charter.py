@@ -8,12 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..evidence.ranking import STALE_AFTER
-from ..evidence.records import Facts
-from ..evidence.statistics import CONFIDENCE, RESAMPLES, samples_needed
-from ..evidence.trust import LEVELS
+from ..records.ranking import STALE_AFTER
+from ..records.records import Facts
+from ..records.statistics import CONFIDENCE, RESAMPLES, samples_needed
+from ..records.trust import LEVELS
 from ..workload.identity import KERNELBENCH
-from .document import Rule, Semantic, Source
+from .page_model import Rule, Semantic, Source
 
 FIGURES = {
     "confidence": f"{100 * CONFIDENCE:.0f}",

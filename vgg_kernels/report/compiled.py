@@ -9,10 +9,10 @@ from dataclasses import asdict
 import pandas as pd
 import pandera.pandas as pa
 
-from ..evidence import schema
-from ..evidence.durable import write_whole
+from ..files import write_whole
 from ..kernels.plan import plan
 from ..predict.compiled import PLAN_SOURCES, PLANNED_FOR, inspect_all, sources_digest
+from ..records import tables
 from ..workload.identity import KERNELBENCH
 from ..workload.network import network
 from ..workload.precision import TIERS
@@ -79,7 +79,7 @@ def facts() -> pd.DataFrame | None:
         BadData: naming file and row of what does not hold.
     """
     path = study.root() / FILE
-    return schema.check_csv(path.read_bytes(), TABLE, FILE) if path.exists() else None
+    return tables.check_csv(path.read_bytes(), TABLE, FILE) if path.exists() else None
 
 
 def sentence(arch: int, table: pd.DataFrame | None) -> str:

@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..evidence.exam import Author
-from ..evidence.kernelbench import TOLERANCE, accepts, trial_inputs
+from ..correctness.kernelbench import TOLERANCE, accepts, trial_inputs
+from ..correctness.suite import Author
 from ..kernels.model import DEFAULT_DEVICE
 from ..kernels.plan import Launch, conv_launches, linear_launch, plan
 from ..workload.inputs import draw

@@ -5,14 +5,14 @@ from itertools import product
 
 import pandas as pd
 
-from ..evidence.forensics import Reported, Verdict, card_ratios, isolated, verdicts
 from ..floor.algorithms import ALGORITHMS
 from ..floor.hardware import device as find_device
 from ..floor.hardware import devices
 from ..floor.public import audit
 from ..floor.rates import RATES
+from ..floor.reported_times import Reported, Verdict, card_ratios, isolated, verdicts
 from ..floor.roofline import FUSIONS, floor_us, impossible, layer_floors, lowest, turning_batch
-from ..workload.choice import UnknownName
+from ..workload.lookup import UnknownName
 from ..workload.network import Network
 from ..workload.precision import TIERS, tier
 

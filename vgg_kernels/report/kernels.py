@@ -12,9 +12,9 @@ import torch.nn.functional as F
 
 from ..floor.hardware import device as find_device
 from ..kernels import conv3x3, reduce
-from ..kernels.cutting import L2_BYTES_PER_CLOCK
 from ..kernels.layout import Activation, encode, pack, weight_matrix
 from ..kernels.plan import conv_launches, plan, share_rows
+from ..kernels.tile_selection import L2_BYTES_PER_CLOCK
 from ..kernels.tiles import Tile, drains
 from ..predict.constants import constants
 from ..predict.work import occupancy

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..evidence import ranking
-from ..evidence.ledger import Runs
-from ..evidence.ranking import Standing
-from ..evidence.records import Cohort, Record, from_reported, from_runs, newest
 from ..floor.hardware import devices
 from ..floor.public import audit, public_floor_us, record_ratio
 from ..floor.roofline import floor_us
 from ..predict.timemodel import MODEL_VERSION, predict
+from ..records import ranking
+from ..records.ranking import Standing
+from ..records.records import Cohort, Record, from_reported, from_runs, newest
+from ..records.store import Runs
 from ..workload.identity import IDENTITY, KERNELBENCH, PUBLIC_INDEX_PREFIX, manifest
 from ..workload.network import network
 from ..workload.precision import TIERS
 from . import compiled, study
 from .charter import charter
-from .document import (
+from .page_model import (
     Bar,
     Challenge,
     Claim,

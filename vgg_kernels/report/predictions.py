@@ -8,7 +8,7 @@ from ..floor.hardware import device as find_device
 from ..floor.hardware import devices
 from ..floor.rates import best_published
 from ..floor.roofline import floor_us
-from ..kernels.cutting import candidates
+from ..kernels.tile_selection import candidates
 from ..predict.baselines import BASELINES, by_cause, waterfall
 from ..predict.constants import constants
 from ..predict.published import CARDS, compare
@@ -16,7 +16,7 @@ from ..predict.search import launches_of
 from ..predict.second_opinion import recorded
 from ..predict.timemodel import CHANGES, another_tile, predict, time_of
 from ..predict.work import from_launch
-from ..workload.choice import UnknownName
+from ..workload.lookup import UnknownName
 from ..workload.network import Network, network
 from ..workload.precision import TIERS
 from ..workload.precision import tier as find_tier

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..evidence.ranking import Standing
 from ..floor.hardware import devices
 from ..floor.rates import at_clock
 from ..floor.roofline import floor_us
 from ..predict.timemodel import predict
+from ..records.ranking import Standing
 from ..workload.precision import TIERS
 from .accuracy import error_rows, ladder_table, matrix_rows, matrix_table, recorded
 from .page import BATCH, SUBJECT, VGG19, Page

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..evidence.ranking import Standing
-from ..evidence.schema import Provenance
-from .document import Page
-from .publication import Publication
+from ..records.ranking import Standing
+from ..records.tables import Provenance
+from .page_model import Page
+from .records_json import Publication
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[BaseModel]] = {

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..evidence import schema
-from ..evidence.ledger import Runs, read_runs
-from ..workload.choice import choose
+from ..records import tables
+from ..records.store import Runs, read_runs
+from ..workload.lookup import lookup
 
 CHOICES = {
     "recorded": ("data/measured", "data/submitted"),
@@ -36,23 +36,23 @@ def root() -> Path:
     raise FileNotFoundError(f"no study found in {', '.join(map(str, candidates))}; set VGG_STUDY_ROOT to its folder")
 
 
-def _csv(name: str, table: schema.pa.DataFrameSchema) -> pd.DataFrame:
-    return schema.check_csv((root() / "data" / "reported" / name).read_bytes(), table, f"data/reported/{name}")
+def _csv(name: str, table: tables.pa.DataFrameSchema) -> pd.DataFrame:
+    return tables.check_csv((root() / "data" / "reported" / name).read_bytes(), table, f"data/reported/{name}")
 
 
 def reported() -> pd.DataFrame:
     """KernelBench's published times, one row a problem, device and variant; columns as in ``data/README.md``."""
-    return _csv("kernelbench_h100.csv", schema.KERNELBENCH)
+    return _csv("kernelbench_h100.csv", tables.KERNELBENCH)
 
 
 def reported_vgg19() -> pd.DataFrame:
     """Every time that KernelBench has published for VGG19 on an H100, those it withdrew included."""
-    return _csv("kernelbench_vgg19.csv", schema.KERNELBENCH_VGG19)
+    return _csv("kernelbench_vgg19.csv", tables.KERNELBENCH_VGG19)
 
 
 def reported_hopper() -> pd.DataFrame:
     """Published rates of Hopper cards: matrix products in TFLOP/s, reads in GB/s."""
-    return _csv("hopper_public.csv", schema.HOPPER)
+    return _csv("hopper_public.csv", tables.HOPPER)
 
 
 def runs() -> dict[str, Runs]:
@@ -63,7 +63,7 @@ def runs() -> dict[str, Runs]:
     Raises:
         UnknownName: for another value of ``VGG_STUDY``.
     """
-    return read_places(choose("VGG_STUDY", os.environ.get("VGG_STUDY", "fresh"), CHOICES))
+    return read_places(lookup("VGG_STUDY", os.environ.get("VGG_STUDY", "fresh"), CHOICES))
 
 
 def read_places(places: Iterable[str]) -> dict[str, Runs]:

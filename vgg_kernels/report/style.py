@@ -36,7 +36,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
 from ..floor.hardware import device as find_device
-from ..workload.choice import choose
+from ..workload.lookup import lookup
 from .study import root
 
 # Okabe and Ito's colours, which stay apart under the common colour-vision deficiencies.
@@ -92,7 +92,7 @@ def point(evidence: str, colour: str, marker: str = "o") -> dict:
     Raises:
         UnknownName: ``evidence`` is none of reported, measured, derived, modelled.
     """
-    look = choose("evidence", evidence, EVIDENCE_STYLE)
+    look = lookup("evidence", evidence, EVIDENCE_STYLE)
     if evidence == "derived":
         return {"color": colour, "linestyle": look.linestyle, "linewidth": look.edge, "marker": ""}
     return {
@@ -111,7 +111,7 @@ def bar(evidence: str, colour: str) -> dict:
     Raises:
         UnknownName: ``evidence`` is none of reported, measured, derived, modelled.
     """
-    look = choose("evidence", evidence, EVIDENCE_STYLE)
+    look = lookup("evidence", evidence, EVIDENCE_STYLE)
     return {
         "facecolor": colour if look.filled else "white",
         "edgecolor": colour,

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .choice import choose
+from .lookup import lookup
 from .network import Network
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)  # torchvision's normalisation of natural images, per channel
@@ -57,7 +57,7 @@ def draw(network: Network, batch: int, kind: str = "uniform", seed: int = 0) -> 
         UnknownName: for a kind that is not in ``KINDS``.
         ValueError: for a batch below 1.
     """
-    generate = choose("kind of input", kind, KINDS)
+    generate = lookup("kind of input", kind, KINDS)
     if batch < 1:
         raise ValueError(f"batch {batch} is not accepted: at least 1 is")
     return generate(network, batch, torch.Generator().manual_seed(seed))

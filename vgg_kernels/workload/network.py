@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
 
-from .choice import choose
+from .lookup import lookup
 
 TAPS = 9  # every convolution of a VGG is 3x3, stride 1, one pixel of zero padding
 BLOCK_WIDTHS = (64, 128, 256, 512, 512)
@@ -134,7 +134,7 @@ class Network:
         Raises:
             UnknownName: naming the layers that exist.
         """
-        return choose("layer", name, {layer.name: layer for layer in self.layers})
+        return lookup("layer", name, {layer.name: layer for layer in self.layers})
 
 
 def network(name: str = "vgg19", *, image: int = 224, classes: int = 1000) -> Network:
@@ -150,7 +150,7 @@ def network(name: str = "vgg19", *, image: int = 224, classes: int = 1000) -> Ne
         UnknownName: for a network that is not a VGG of the table.
         ValueError: for an image size that five 2x2 pools do not divide, or no classes.
     """
-    depths = choose("network", name, CONVS_PER_BLOCK)
+    depths = lookup("network", name, CONVS_PER_BLOCK)
     if image < REDUCTION or image % REDUCTION:
         raise ValueError(f"image size {image} is not accepted: a positive multiple of {REDUCTION} is (five 2x2 pools)")
     if classes < 1:

@@ -5,7 +5,7 @@ Every tier accumulates in fp32 and takes and returns fp32. A tier is named after
 
 from dataclasses import dataclass
 
-from .choice import choose
+from .lookup import lookup
 
 
 @dataclass(frozen=True)
@@ -56,4 +56,4 @@ def tier(name: str) -> Tier:
     Raises:
         UnknownName: naming the tiers that exist.
     """
-    return choose("tier", name, TIERS)
+    return lookup("tier", name, TIERS)

@@ -9,7 +9,7 @@ its VGGs) keep the signal alive; they are the real test.
 import torch
 from torch import nn
 
-from .choice import choose
+from .lookup import lookup
 from .network import Network
 from .reference import Reference
 
@@ -43,7 +43,7 @@ def reference(network: Network, scheme: str = "kaiming", seed: int = KERNELBENCH
     Raises:
         UnknownName: for a scheme that is not in ``SCHEMES``.
     """
-    initialise = choose("weight scheme", scheme, SCHEMES)
+    initialise = lookup("weight scheme", scheme, SCHEMES)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = Reference(network)

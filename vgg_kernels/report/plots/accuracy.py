@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...evidence.ladder import EAGER
+from ...correctness.ladder import EAGER
 from ...floor.hardware import device as find_device
 from ..style import GREY, MARKERS, PALETTE, SHAPES, headline, layer_ticks, plain_log, point
 

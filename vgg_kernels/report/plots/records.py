@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ..document import Page
+from ..page_model import Page
 from ..style import GREY, PALETTE, headline, plain_log, point
 
 TIERS = ("fp16", "tf32", "fp16x3", "fp32")  # of the floors and predictions that are drawn

@@ -1,0 +1,31 @@
+"""What the tests of the gate share: a prepared suite, and what it finds wrong with a candidate."""
+
+import pytest
+
+from vgg_kernels.correctness.emulation import Emulation
+from vgg_kernels.correctness.suite import prepare
+from vgg_kernels.correctness.verify import examine
+
+
+@pytest.fixture(scope="session")
+def exam(tiny_network):
+    """A prepared exam, for candidates that claim fp16."""
+    return prepare(tiny_network, "fp16", "quick", seed=11)
+
+
+@pytest.fixture
+def refused(exam):
+    """What the exam finds wrong with a build that must not pass."""
+
+    def found(build):
+        verdict = examine(build, exam)
+        assert not verdict.passed
+        return verdict.failures
+
+    return found
+
+
+@pytest.fixture
+def behind():
+    """A build whose candidate is a right network behind ``change(model, x)``; it has no trace."""
+    return lambda change: lambda reference: (lambda model: lambda x: change(model, x))(Emulation(reference, "fp16"))

@@ -1,0 +1,117 @@
+"""What the gate says of one candidate: its checks, its certificates, the error behind each layer."""
+
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+
+from .sensitivity import Certificate
+from .test_case import KAIMING
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what: "values", "layer by layer", "input unchanged", "no aliasing", ...
+        weights: scheme of the weights.
+        seed: of the weights.
+        inputs: kind of the images.
+        batch: how many.
+        relative_error: the worst image's error in norm against float64 (None where the check is no comparison,
+            infinity where the output is not finite).
+        budget: what that image may have.
+        passed: the result.
+        detail: what is wrong, and where; empty where nothing is.
+    """
+
+    name: str
+    weights: str
+    seed: int
+    inputs: str
+    batch: int
+    relative_error: float | None
+    budget: float | None
+    passed: bool
+    detail: str = ""
+
+    def document(self) -> dict:
+        """JSON-able: an infinite error is null, and the detail says that it was not finite."""
+        row = asdict(self)
+        if row["relative_error"] is not None and not isfinite(row["relative_error"]):
+            row["relative_error"] = None
+        return row
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """The error behind one layer, as it has grown so far: worst image of the first Kaiming question."""
+
+    layer: str
+    relative_error: float
+    budget: float
+
+
+@dataclass
+class Verdict:
+    """What the gate says of one candidate.
+
+    ``passed`` needs every check, and a Kaiming certificate that is not vacuous: a candidate that was only asked
+    questions that cannot fail has not passed anything. ``kernelbench_accepts`` (KernelBench's rule on its own weights,
+    one trial) and ``deterministic`` are reported and decide nothing.
+    """
+
+    tier: str
+    network: str
+    image: int
+    effort: str
+    seed: int
+    device: str
+    checks: list[Check] = field(default_factory=list)
+    certificates: list[Certificate] = field(default_factory=list)
+    layers: list[LayerError] = field(default_factory=list)
+    deterministic: bool | None = None
+    eager_relative_error: float | None = None
+    kernelbench_accepts: bool | None = None
+
+    @property
+    def checks_passed(self) -> bool:
+        """True where there were checks and none failed."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def passed(self) -> bool:
+        """True where every check passed and the real test could have failed."""
+        certified = any(c.weights == KAIMING and not c.vacuous for c in self.certificates)
+        return self.checks_passed and certified and any(c.weights == KAIMING for c in self.checks)
+
+    @property
+    def failures(self) -> list[Check]:
+        """The checks that failed, in the order in which they were made."""
+        return [check for check in self.checks if not check.passed]
+
+    @property
+    def relative_error(self) -> float | None:
+        """The logits' worst error on Kaiming weights; None where none was compared, infinity where not finite."""
+        values = [c for c in self.checks if c.weights == KAIMING and c.name == "values"]
+        return max((c.relative_error for c in values if c.relative_error is not None), default=None)
+
+    def document(self) -> dict:
+        """JSON-able: the verdict, its checks, certificates and layers."""
+        return {
+            "tier": self.tier,
+            "network": self.network,
+            "image": self.image,
+            "passed": self.passed,
+            "effort": self.effort,
+            "seed": self.seed,
+            "device": self.device,
+            "deterministic": self.deterministic,
+            "eager_relative_error": self.eager_relative_error,
+            "kernelbench_accepts": self.kernelbench_accepts,
+            "checks": [{"network": self.network, "image": self.image, **c.document()} for c in self.checks],
+            "certificates": [{"network": self.network, "image": self.image, **c.document()} for c in self.certificates],
+            "layers": [
+                asdict(row) | {"relative_error": row.relative_error if isfinite(row.relative_error) else None}
+                for row in self.layers
+            ],
+        }

@@ -1,1 +1,0 @@
-"""How we know: the gate, the timers, the provenance and the ledger of records."""

@@ -1,0 +1,1 @@
+"""How long does it take? Devices, timers, variants and the run that measures them."""

@@ -1,0 +1,1 @@
+"""What is on file? Tables, the run store, ranking, trust and statistics."""
