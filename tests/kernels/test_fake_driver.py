@@ -66,7 +66,7 @@ READING = """
 from vgg_kernels.measure import peak_rates
 from vgg_kernels.measure.l2 import FEWEST_COLUMNS, read_tiles
 
-rows, depth = peak_rates.TILE_ROWS, ceilings.TILE_DEPTH
+rows, depth = peak_rates.TILE_ROWS, peak_rates.TILE_DEPTH
 matrix = torch.zeros(peak_rates.L2_BYTES // (2 * depth), depth, dtype=torch.float16)
 weights, out = torch.zeros(depth, FEWEST_COLUMNS).half(), torch.zeros(264, rows, FEWEST_COLUMNS)
 read_tiles(matrix, weights, out, peak_rates.L2_PASSES)
