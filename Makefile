@@ -29,12 +29,11 @@ types: $(READY)
 pytest: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
 
-# Strict: every stored output must come out again, and every figure. A folder of its own takes the figures, so the tree
-# stays as it is; in an environment of your own matplotlib may draw otherwise, so only their data are compared.
+# Every stored output must come out again, and every figure; conftest.py sets the rest. In an environment of your own
+# matplotlib may draw otherwise, so only the figures' data are compared.
 nbval: $(READY)
 	@figures=$$(mktemp -d); trap 'rm -rf "$$figures"' EXIT; \
-	OMP_NUM_THREADS=1 VGG_STUDY=recorded VGG_STUDY_FIGURES="$$figures" $(PY) -m pytest -n $(JOBS) --dist loadfile \
-	  --nbval --nbval-current-env --nbval-cell-timeout=300 --nbval-sanitize-with=tests/nbval_sanitize.cfg notebooks && \
+	OMP_NUM_THREADS=1 VGG_STUDY_FIGURES="$$figures" $(PY) -m pytest -n $(JOBS) --dist loadfile --nbval notebooks && \
 	diff -rq $(if $(READY),,-x '*.svg') figures "$$figures"
 
 # Needs Debian's chromium and chromium-driver packages (or CHROMIUM= and CHROMEDRIVER= paths of others).

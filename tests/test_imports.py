@@ -9,7 +9,7 @@ import pytest
 import vgg_kernels
 
 PACKAGE = Path(vgg_kernels.__file__).parent
-ORDER = "workload floor kernels emulator predict correctness measure records report cli".split()
+ORDER = ["workload", "floor", "kernels", "emulator", "predict", "correctness", "measure", "records", "report", "cli"]
 MODULES = {
     ".".join(("vgg_kernels", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")

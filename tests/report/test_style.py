@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import matplotlib
@@ -47,6 +50,26 @@ def test_a_figure_is_the_same_bytes_from_run_to_run(tmp_path):
     assert first.svg.read_bytes() == again.svg.read_bytes()
     assert first.csv.read_bytes() == again.csv.read_bytes()
     assert first.png == again.png
+
+
+def test_a_users_matplotlibrc_changes_no_byte(tmp_path):
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\nlines.dashed_pattern: 9, 1\nsavefig.bbox: tight\n")
+    script = f"""
+import pandas as pd
+import matplotlib.pyplot as plt
+from vgg_kernels.report.style import apply, save
+apply()
+fig, axes = plt.subplots()
+axes.plot([0, 1], [2, 3], linestyle="--")
+print(save(fig, "01_line", pd.DataFrame({{"x": [0]}}), "A line.", {str(tmp_path)!r}).svg.read_text())
+"""
+    drawn = [
+        subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | extra, capture_output=True, text=True, check=True
+        )
+        for extra in ({}, {"MATPLOTLIBRC": str(tmp_path / "matplotlibrc")})
+    ]
+    assert drawn[0].stdout == drawn[1].stdout
 
 
 def test_the_last_digits_of_a_coordinate_change_no_byte(tmp_path):

@@ -81,9 +81,9 @@ EVIDENCE_STYLE: Mapping[str, Look] = MappingProxyType(
 
 
 def apply() -> None:
-    """Make ``study.mplstyle`` matplotlib's style for the rest of the process."""
+    """Make ``study.mplstyle`` over matplotlib's defaults the style for the rest of the process, whatever a user's is."""
     with as_file(files(__package__).joinpath("study.mplstyle")) as path:
-        matplotlib.style.use(path)
+        matplotlib.style.use(["default", path])
 
 
 def point(evidence: str, colour: str, marker: str = "o") -> dict:
