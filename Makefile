@@ -45,11 +45,11 @@ lab: $(READY)
 	$(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/01_workload.ipynb
 
 site: $(READY)
-	$(PY) -m vgg_kernels site
+	$(PY) -m vgg_kernels dev site
 
 # The kernels under other versions of Triton, unpacked under .cache; no GPU needed, some minutes a version.
 compile-matrix: $(READY)
-	$(PY) -m vgg_kernels matrix
+	$(PY) -m vgg_kernels dev matrix
 
 constraints: $(READY)
 	@{ grep '^#' constraints.txt; $(PY) -m pip freeze --exclude-editable | grep '==' | grep -v '^#' | sed 's/+.*//'; } > constraints.new

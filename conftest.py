@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    """Set what ``--nbval`` needs, and add the notebooks where no path was given."""
     if not config.getoption("nbval", False):
         return
     option = config.option

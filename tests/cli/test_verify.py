@@ -73,7 +73,7 @@ def test_an_unknown_tier_is_named():
 
 
 def test_mutants_counts_and_exits_with_zero_only_where_none_survives(tmp_path, monkeypatch):
-    result = run("mutants", "--only", "Zeros", "--only", "OutputReused", "--json")
+    result = run("dev", "mutants", "--only", "Zeros", "--only", "OutputReused", "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert [row["name"] for row in document["mutants"]] == ["Zeros", "OutputReused"]
@@ -83,5 +83,5 @@ def test_mutants_counts_and_exits_with_zero_only_where_none_survives(tmp_path, m
         """is right, and so survives"""
 
     monkeypatch.setitem(MUTANTS, "Harmless", Harmless)
-    assert run("mutants", "--only", "Harmless").exit_code == 1
-    assert isinstance(run("mutants", "--only", "Unicorn").exception, UnknownName)
+    assert run("dev", "mutants", "--only", "Harmless").exit_code == 1
+    assert isinstance(run("dev", "mutants", "--only", "Unicorn").exception, UnknownName)

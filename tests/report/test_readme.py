@@ -22,7 +22,7 @@ def recorded():
 
 def test_the_readme_states_what_the_code_computes_now(recorded):
     text = (root() / "README.md").read_text()
-    assert render(text, recorded) == text, "run: python -m vgg_kernels readme"
+    assert render(text, recorded) == text, "run: python -m vgg_kernels dev readme"
 
 
 def test_every_number_of_the_table_has_its_evidence(recorded):

@@ -81,7 +81,7 @@ EVIDENCE_STYLE: Mapping[str, Look] = MappingProxyType(
 
 
 def apply() -> None:
-    """Make ``study.mplstyle`` over matplotlib's defaults the style for the rest of the process, whatever a user's is."""
+    """Make ``study.mplstyle``, over matplotlib's defaults and not a user's, the style for the rest of the process."""
     with as_file(files(__package__).joinpath("study.mplstyle")) as path:
         matplotlib.style.use(["default", path])
 

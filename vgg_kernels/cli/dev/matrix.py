@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from .output import Json, print_json, print_table
-from .progress import progress_bar
+from ..output import Json, print_json, print_table
+from ..progress import progress_bar
 
 
 def command(
@@ -17,8 +17,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Compile every tier under several versions of Triton; exit status 0 only where all compile without spills."""
-    from ..predict import matrix
-    from ..workload.precision import TIERS
+    from ...predict import matrix
+    from ...workload.precision import TIERS
 
     versions, tiers = tuple(triton or matrix.VERSIONS), tuple(tier or TIERS)
     cells = []

@@ -6,9 +6,9 @@ def command() -> None:
     import os
 
     os.environ["VGG_STUDY"] = "recorded"  # what a machine measured for itself does not belong there
-    from ..report import page
-    from ..report.readme import update
-    from ..report.study import root
+    from ...report import page
+    from ...report.readme import update
+    from ...report.study import root
 
     update(root() / "README.md", page.page())
     print("README.md is what the recorded data say")

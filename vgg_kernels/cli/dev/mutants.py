@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .output import Json, print_json, print_table
-from .progress import progress_bar
-from .recording import record
+from ..output import Json, print_json, print_table
+from ..progress import progress_bar
+from ..recording import record
 
 
 def command(
@@ -19,10 +19,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Try every mutant before six gates; exit status 0 only where ours kills exactly the wrong ones."""
-    from ..correctness.kill_matrix import GATES, kill_matrix
-    from ..correctness.mutants.catalogue import MUTANTS
-    from ..workload.lookup import lookup
-    from ..workload.network import network as find_network
+    from ...correctness.kill_matrix import GATES, kill_matrix
+    from ...correctness.mutants.catalogue import MUTANTS
+    from ...workload.lookup import lookup
+    from ...workload.network import network as find_network
 
     for name in only or ():
         lookup("mutant", name, MUTANTS)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .output import Json, print_json, print_table
-from .progress import progress_bar
-from .recording import record
+from ..output import Json, print_json, print_table
+from ..progress import progress_bar
+from ..recording import record
 
 
 def command(
@@ -19,8 +19,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Emulate every tier at full size and hold it against float64; minutes on two cores, no GPU needed."""
-    from ..correctness.ladder import ladder
-    from ..workload.network import network as find_network
+    from ...correctness.ladder import ladder
+    from ...workload.network import network as find_network
 
     subject = find_network(network, image=image)
     with progress_bar("ladder") as update:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from .output import Json, print_json, print_table
-from .progress import progress_bar
+from ..output import Json, print_json, print_table
+from ..progress import progress_bar
 
 
 def command(
@@ -19,9 +19,9 @@ def command(
     json: Json = False,
 ) -> None:
     """Compile the time model's best tiles of each layer, drop those that spill, choose, and store the choice."""
-    from ..predict import search
-    from ..workload.network import network as build_network
-    from ..workload.precision import TIERS
+    from ...predict import search
+    from ...workload.network import network as build_network
+    from ...workload.precision import TIERS
 
     with progress_bar("compile candidates") as update:
         choices = search.search(
