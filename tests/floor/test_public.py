@@ -32,14 +32,14 @@ def test_no_record_no_ratio(net, device, batch):
     assert record_ratio(net, device, batch) is None
 
 
-def test_the_audit_starts_at_the_public_floor_and_ends_at_the_tiers_floors():
-    bars = audit(VGG, "h100_sxm", RECORD_BATCH, ("fp32", "tf32", "fp16"))
-    assert bars[0].total_us == public_floor_us(VGG, "h100_sxm", RECORD_BATCH)
-    assert [bar.name for bar in bars[:3]] == ["input", "output", "parameters"]
-    assert bars[2].total_us == pytest.approx(1e6 * 4 * (10 * 3 * 224**2 + 10 * 1000 + 143_667_240) / 3.35e12)
-    for bar in bars[3:]:
-        assert bar.total_us == floor_us(VGG, bar.name.split()[0], "h100_sxm", RECORD_BATCH)
-        assert bar.added_us == pytest.approx(bar.total_us - bars[2].total_us)
+def test_the_audit_lists_each_part_by_itself():
+    by_tier = {row.tier: row for row in audit(VGG, "h100_sxm", RECORD_BATCH, ("fp32", "fp16", "fp8"))}
+    assert by_tier["fp32"].parameters_us == pytest.approx(1e6 * 4 * 143_667_240 / 3.35e12)
+    assert f"{by_tier['fp16'].arithmetic_us:.1f} {by_tier['fp8'].arithmetic_us:.1f}" == "396.8 198.4"
+    for name, row in by_tier.items():
+        assert row.floor_us == floor_us(VGG, name, "h100_sxm", RECORD_BATCH)
+        assert max(row.arithmetic_us, row.parameters_us + row.activations_us) < row.floor_us
+        assert row.floor_us < row.arithmetic_us + row.parameters_us + row.activations_us
 
 
 def test_no_images_no_public_floor():

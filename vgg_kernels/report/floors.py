@@ -22,9 +22,9 @@ AUDITED = ("fp32", "fp16x3", "tf32", "fp16", "fp8")  # bf16 costs what fp16 cost
 
 
 def audit_rows(network: Network, device: str, batch: int) -> pd.DataFrame:
-    """The public floor and what it leaves out, one bar at a time: added_us, total_us."""
-    bars = audit(network, device, batch, AUDITED)
-    return pd.DataFrame([vars(bar) for bar in bars]).assign(device=device, batch=batch, evidence="derived")
+    """What the public floor leaves out, by tier: parameters_us, activations_us, arithmetic_us, and floor_us of all."""
+    rows = audit(network, device, batch, AUDITED)
+    return pd.DataFrame([vars(row) for row in rows]).assign(device=device, batch=batch, evidence="derived")
 
 
 def roofline_rows(network: Network, tiers: tuple[str, ...], device: str, batch: int) -> pd.DataFrame:

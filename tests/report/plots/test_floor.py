@@ -15,14 +15,12 @@ def _closed():
     plt.close("all")
 
 
-def test_the_waterfall_ends_each_bar_at_its_total():
+def test_the_audit_marks_each_part_of_each_tier_at_its_own_time():
     rows = floors.audit_rows(VGG, "h100_sxm", 10)
-    ax = figures.waterfall(rows, 2430.0).axes[0]
-    assert [bar.get_x() + bar.get_width() for bar in ax.patches] == pytest.approx(rows["total_us"].tolist())
-    assert "1.80 µs" in [text.get_text() for text in ax.texts]
-    assert [(line.get_xdata()[0], line.get_fillstyle()) for line in ax.lines if line.get_marker() == "o"] == [
-        (2430.0, "full")
-    ]
+    ax = figures.audit(rows, 1.797, 2430.0).axes[0]
+    drawn = sorted(float(x) for line in ax.lines for x in line.get_xdata())
+    assert drawn == pytest.approx(sorted([*rows[list(figures.PARTS)].to_numpy().ravel(), 1.797, 1.797, 2430.0, 2430.0]))
+    assert any("1.80 µs" in text.get_text() for text in ax.texts)
     assert ax.get_title() == "VGG19, H100 SXM, batch 10, derived"
     assert "µs" in ax.get_xlabel()
 

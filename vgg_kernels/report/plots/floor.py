@@ -6,36 +6,44 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from ..style import GREY, PALETTE, SHAPES, bar, headline, plain_log, point, subject
+from ..style import GREY, PALETTE, SHAPES, headline, plain_log, subject
+
+PARTS = {  # column: marker and name
+    "parameters_us": ("s", "parameters, read once"),
+    "activations_us": ("^", "activations through HBM"),
+    "arithmetic_us": ("o", "arithmetic"),
+    "floor_us": ("D", "floor, layer by layer"),
+}
 
 
-def waterfall(rows: pd.DataFrame, record_us: float) -> Figure:
-    """The audit of the public floor: what each thing left out adds (microseconds, log scale).
+def audit(rows: pd.DataFrame, public_us: float, record_us: float) -> Figure:
+    """What the public floor leaves out: each part's own time by tier, the public floor and the record as lines (log).
 
     Args:
         rows: ``floors.audit_rows``.
-        record_us: the reported record, drawn beside the public floor.
+        public_us: the public floor, in microseconds.
+        record_us: the reported record.
     """
-    fig, ax = plt.subplots(figsize=(8.0, 4.1))
-    data = rows.iloc[:3]
-    base = data["total_us"].iloc[-1]
-    for i, row in enumerate(rows.itertuples()):
-        tier = row.name.split()[0]
-        start = row.total_us - row.added_us if i < 3 else base
-        low = start if start > 0 else 1.0
-        ax.barh(i, row.total_us - low, left=low, **bar("derived", PALETTE.get(tier, GREY)))
-        ax.text(row.total_us * 1.08, i, f"{row.total_us:,.2f} µs" if row.total_us < 100 else f"{row.total_us:,.0f} µs",
-                va="center")  # fmt: skip
-    ax.plot(record_us, 0, **point("reported", "black"))
-    ax.text(record_us * 1.15, 0, f"record {record_us:,.0f} µs\n(reported)", va="center", linespacing=1.1)
-    ax.axvline(base, color=GREY, linewidth=0.6, linestyle=":")
-    labels = ["input alone: the public floor", "+ output", "+ parameters"]
-    ax.set_yticks(range(len(rows)), [*labels, *(f"+ {name}" for name in rows["name"].iloc[3:])])
-    ax.invert_yaxis()
+    fig, ax = plt.subplots(figsize=(8.0, 3.9))
+    for column, (marker, name) in PARTS.items():
+        hollow = {"color": GREY, "linestyle": "", "marker": marker, "fillstyle": "none"}
+        for y, row in enumerate(rows.itertuples()):
+            filled = {"color": PALETTE[row.tier], "fillstyle": "none", "markeredgewidth": 1.6}
+            ax.plot(getattr(row, column), y, **(hollow | filled))
+        ax.plot([], [], label=name, **hollow)
+    for y, us in enumerate(rows["floor_us"]):
+        ax.annotate(f"{us:,.0f} µs", (us, y), xytext=(9, 0), textcoords="offset points", va="center")
+    for us, text, evidence in ((public_us, "public floor", "derived"), (record_us, "record", "reported")):
+        ax.axvline(us, color="black", linewidth=1.0, linestyle="--" if evidence == "derived" else "-")
+        text = f"{text}, {us:,.2f} µs\n({evidence})" if us < 100 else f"{text}, {us:,.0f} µs\n({evidence})"
+        ax.annotate(text, (us, len(rows) - 0.62), xytext=(4, 0), textcoords="offset points", va="top", fontsize=9)
+    ax.set_yticks(range(len(rows)), rows["tier"])
+    ax.set_ylim(len(rows) + 0.25, -0.5)
     ax.set_xscale("log")
-    plain_log(ax.xaxis, (1,))
-    ax.set_xlim(1, rows["total_us"].max() * 4)
-    ax.set_xlabel("floor so far, µs (log scale); tiers are alternatives, each on top of the bytes")
+    ax.set_xlim(1, 5 * rows["floor_us"].max())
+    plain_log(ax.xaxis, (1, 3))
+    ax.set_xlabel("time at data-sheet rates, µs (log scale)")
+    fig.legend(loc="outside lower center", ncols=4)
     headline(ax, "What the public floor leaves out", subject(rows))
     return fig
 
