@@ -237,31 +237,17 @@ def purpose_shares(purposes: pd.DataFrame, device: str) -> pd.DataFrame:
     return pd.DataFrame(columns).astype({f"{v}_calls": int for v in BASELINES})
 
 
-def division(purposes: pd.DataFrame, times: pd.DataFrame, found: pd.DataFrame, device: str) -> str:
-    """What one device's profiles say: always their shares; their lengths only where the timed calls bear them out.
+def division(purposes: pd.DataFrame, device: str) -> str:
+    """The shares of one device's profiles in a sentence. Lengths are left to the timers: each variant is profiled once.
 
     Args:
         purposes: ``by_purpose``.
-        times: ``network_times``.
-        found: ``conditions``.
         device: key of the device.
     """
-    here = purposes[purposes["device"] == device]
-    product = here["purpose"].isin(PRODUCTS)
-    share = here[product].groupby("variant")["share"].sum()
-    text = (
-        f"Here {share['eager']:.0%} of eager's time in kernels and {share['inductor']:.0%} of inductor's are "
-        "convolutions and matrix products."
-    )
-    timed = times[(times["device"] == device) & (times["batch"] == here["batch"].iloc[0])]
-    busy = found.loc[found["device"] == device, "busy"].any()
-    if busy or timed.empty or not all(apart(row) for row in timed.itertuples()):
-        why = "the machine was busy" if busy else "the timed calls do not tell the two apart"
-        return f"{text} How long the parts take is not compared: {why}, and each was profiled once."
-    rest = here[~product].groupby("variant")["time_us"].sum() / 1000
-    return (
-        f"{text} All the rest takes {ms(rest['eager'])} of an eager forward and {ms(rest['inductor'])} of inductor's."
-    )
+    here = purposes[(purposes["device"] == device) & purposes["purpose"].isin(PRODUCTS)]
+    share = here.groupby("variant")["share"].sum()
+    parts = " and ".join(f"{part:.0%} of {variant}'s" for variant, part in share.items())
+    return f"Convolutions and matrix products take {parts} time in kernels."
 
 
 def ms(value: float) -> str:

@@ -21,7 +21,7 @@ def _where(rows: pd.DataFrame) -> str:
 
 
 def composition(rows: pd.DataFrame) -> Figure:
-    """What one forward's kernels are for: a bar a variant, a panel a device; from ``baselines.by_purpose``."""
+    """What one forward's kernels are for, in shares: a bar per variant, a panel per device; from ``by_purpose``."""
     devices = list(dict.fromkeys(rows["device"]))
     fig, axes = plt.subplots(len(devices), 1, figsize=(8.0, 0.9 + 1.9 * len(devices)), squeeze=False)
     for ax, device in zip(axes[:, 0], devices, strict=True):
@@ -29,17 +29,17 @@ def composition(rows: pd.DataFrame) -> Figure:
         for place, (_, bars) in enumerate(here.groupby("variant", sort=True)):
             left = 0.0
             for row in bars.itertuples():
-                ms, colour = row.time_us / 1000, COLOURS[row.purpose]
-                ax.barh(place, ms, left=left, height=0.62, facecolor=pale(colour), edgecolor=colour,
+                percent, colour = 100 * row.share, COLOURS[row.purpose]
+                ax.barh(place, percent, left=left, height=0.62, facecolor=pale(colour), edgecolor=colour,
                         hatch=HATCHES[row.purpose], linewidth=1.4)  # fmt: skip
                 if row.share >= LABELLED:
-                    ax.text(left + ms / 2, place, f"{row.share:.0%}", ha="center", va="center",
+                    ax.text(left + percent / 2, place, f"{row.share:.0%}", ha="center", va="center",
                             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2})  # fmt: skip
-                left += ms
+                left += percent
         ax.set_yticks(range(here["variant"].nunique()), sorted(set(here["variant"])))
         ax.invert_yaxis()
-        ax.set_xlabel("time in kernels, ms a forward")
-        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        ax.set_xlim(0, 100)
+        ax.set_xlabel("share of a forward's time in kernels, %")
         ax.grid(axis="y", visible=False)
         headline(ax, "What one forward's time goes to", f"{_where(here)}, measured (one profile each)")
     shown = [name for name in ORDER if (rows.groupby("purpose")["share"].max().get(name, 0) >= 0.001)]
