@@ -1,4 +1,4 @@
-"""The rates a floor is computed with: the data sheet's, the best that anyone published, or a card's own.
+"""The rates a floor is computed with: the data sheet's, the best published ones that we found, or a card's own.
 
 Each choice gives another floor, so a floor carries the name of its rates.
 """
@@ -49,7 +49,7 @@ def _published() -> dict[str, dict]:
 
 
 def best_published(device: Device) -> Rates:
-    """The best achieved rates that anyone has published for this card (``achieved.toml``), each with its source.
+    """The best achieved rates that we found published for this card (``achieved.toml``), each with its source.
 
     Raises:
         UnknownName: for a card of whose memory bandwidth no achieved figure is known.

@@ -50,7 +50,7 @@ def ceilings(tiers: tuple[str, ...], device: str) -> pd.DataFrame:
 def named_floors(network: Network, device: str, batch: int) -> pd.DataFrame:
     """Every floor that has a name on this card: tier, algorithm, fusion and rates, in microseconds.
 
-    Where nobody has published a rate that a floor needs, that floor is absent.
+    Where we found no published rate that a floor needs, that floor is absent.
     """
     rows = []
     for name, algorithm, fusion, rates in product(TIERS, ALGORITHMS, FUSIONS, RATES):
