@@ -117,8 +117,8 @@ def test_the_history_only_falls_unless_something_was_replaced_or_removed(recorde
 def test_the_public_floor_is_reproduced_and_replaced(recorded):
     assert round(recorded.floor.public_us, 2) == 1.80
     assert recorded.floor.record_ratio == 1351.99
-    assert recorded.floor.bars[0].name == "input"
-    assert {"output", "parameters", "tf32 arithmetic"} <= {bar.name for bar in recorded.floor.bars}
+    assert [parts.tier for parts in recorded.floor.parts] == ["fp32", "tf32", "fp16"]
+    assert all(parts.floor_us > parts.parameters_us > 10 * recorded.floor.public_us for parts in recorded.floor.parts)
 
 
 def test_every_semantic_names_a_test_that_exists(recorded):

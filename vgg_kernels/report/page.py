@@ -1,6 +1,7 @@
 """The workload page, computed: every record, what follows from it, and what nobody has measured."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import date
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +22,6 @@ from ..workload.precision import TIERS
 from . import compiled, study
 from .charter import charter
 from .page_model import (
-    Bar,
     Challenge,
     Claim,
     Counts,
@@ -33,6 +33,7 @@ from .page_model import (
     Page,
     Ranking,
     RunDetail,
+    TierParts,
     Workload,
 )
 
@@ -338,24 +339,18 @@ def challenges(standings: Sequence[Standing]) -> list[Challenge]:
 def floor_audit() -> FloorAudit:
     """The index's floor on the card of the public record, and what it leaves out."""
     tiers = ("fp32", "tf32", "fp16")
-    bars = audit(VGG19, SUBJECT, BATCH, tiers)
+    parts = audit(VGG19, SUBJECT, BATCH, tiers)
     public = public_floor_us(VGG19, SUBJECT, BATCH)
-    least = min(bar.total_us for bar in bars if bar.name.endswith("arithmetic"))
     return FloorAudit(
         device=SUBJECT,
         batch=BATCH,
         public_us=_digits(public),
         record_ratio=float(f"{record_ratio(VGG19, SUBJECT, BATCH):.6g}"),
-        bars=[Bar(name=b.name, added_us=_digits(b.added_us), total_us=_digits(b.total_us)) for b in bars],
-        verdict="It is the time to read the input once, and nothing else. Reading the parameters takes "
-        f"{_bytes_us(bars):.0f} times as long; with its arithmetic the lowest of these floors is "
-        f"{least / public:.0f} times the public one.",
+        parts=[TierParts(tier=p.tier, **{k: _digits(v) for k, v in asdict(p).items() if k != "tier"}) for p in parts],
+        verdict="It is the time to read the input once, and nothing else. Reading the parameters in fp32 takes "
+        f"{parts[0].parameters_us / public:.0f} times as long; layer by layer the lowest of these floors is "
+        f"{min(p.floor_us for p in parts) / public:.0f} times the public one.",
     )
-
-
-def _bytes_us(bars: Sequence) -> float:
-    by_name = {bar.name: bar.added_us for bar in bars}
-    return by_name["parameters"] / by_name["input"]
 
 
 def run_details(ledger: Runs, place: str, standings: Sequence[Standing]) -> list[RunDetail]:

@@ -122,12 +122,14 @@ class Challenge(Facts):
     gap: str
 
 
-class Bar(Facts):
-    """One step of the audit of the public floor."""
+class TierParts(Facts):
+    """What one forward needs at a tier, each part by itself: `floor.public.Parts`."""
 
-    name: str
-    added_us: float
-    total_us: float
+    tier: str
+    parameters_us: float
+    activations_us: float
+    arithmetic_us: float
+    floor_us: float
 
 
 class FloorAudit(Facts):
@@ -137,7 +139,7 @@ class FloorAudit(Facts):
     batch: int
     public_us: float
     record_ratio: float | None
-    bars: list[Bar]
+    parts: list[TierParts]
     verdict: str
 
 

@@ -26,11 +26,9 @@ def audit(rows: pd.DataFrame, public_us: float, record_us: float) -> Figure:
     """
     fig, ax = plt.subplots(figsize=(8.0, 3.9))
     for column, (marker, name) in PARTS.items():
-        hollow = {"color": GREY, "linestyle": "", "marker": marker, "fillstyle": "none"}
         for y, row in enumerate(rows.itertuples()):
-            filled = {"color": PALETTE[row.tier], "fillstyle": "none", "markeredgewidth": 1.6}
-            ax.plot(getattr(row, column), y, **(hollow | filled))
-        ax.plot([], [], label=name, **hollow)
+            ax.plot(getattr(row, column), y, marker, color=PALETTE[row.tier], fillstyle="none", markeredgewidth=1.6)
+        ax.plot([], [], marker, color=GREY, fillstyle="none", label=name)
     for y, us in enumerate(rows["floor_us"]):
         ax.annotate(f"{us:,.0f} µs", (us, y), xytext=(9, 0), textcoords="offset points", va="center")
     for us, text, evidence in ((public_us, "public floor", "derived"), (record_us, "record", "reported")):
