@@ -35,7 +35,7 @@ def test_a_table_for_reading():
     result = run("--rates", "best-published", "--device", "h100_pcie")
     assert result.exit_code == 0
     assert "conv5_4" in result.stdout
-    assert "tf32" not in result.stdout  # nobody has published the PCIe card's tf32 rate
+    assert "fp8" not in result.stdout  # no fp8 rate of the PCIe card was found
 
 
 @pytest.mark.parametrize(
