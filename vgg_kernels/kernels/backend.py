@@ -6,7 +6,10 @@ imports this one before triton. A process that only compiles (for inspection) se
 
 import os
 import sys
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -22,6 +25,10 @@ if VARIABLE not in os.environ and not torch.cuda.is_available():
 
 INTERPRETED: bool = os.environ.get(VARIABLE, "0") == "1"
 """True where kernels run in Triton's interpreter on the CPU."""
+
+
+LAUNCHER: ContextVar[Callable[..., Any] | None] = ContextVar("launcher", default=None)
+"""Takes launches in the GPU's place, ``(signature, grid, arguments)``: the emulator's."""
 
 
 def check_overflow(enabled: bool) -> None:

@@ -18,7 +18,7 @@ from ..workload.network import Network, infer
 from ..workload.precision import FP32_MAX
 from ..workload.precision import tier as find_tier
 from ..workload.reference import Reference, activations
-from .backend import INTERPRETED
+from .backend import INTERPRETED, LAUNCHER
 from .forward import Forward
 from .layout import LARGEST_EXPONENT, Packed, pack, weight_matrix
 
@@ -165,7 +165,7 @@ class VGG(Reference):
             raise ValueError(
                 f"the model is on {home.device}, but TRITON_INTERPRET=1 runs kernels on the CPU; accepted: cpu"
             )
-        if not INTERPRETED and home.device.type != "cuda":
+        if not INTERPRETED and home.device.type != "cuda" and LAUNCHER.get() is None:
             raise ValueError(
                 f"the model is on {home.device}, and this process compiles its kernels for an NVIDIA GPU: move model "
                 "and input there, or set TRITON_INTERPRET=1 to interpret them on the CPU"

@@ -1,6 +1,6 @@
 """How a kernel is launched: argument types and constants, from which it is also compiled, and what it waits for."""
 
-from .backend import INTERPRETED  # isort: skip  (before triton)
+from .backend import INTERPRETED, LAUNCHER  # isort: skip  (before triton)
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,14 +50,11 @@ class Signature:
     stages: int
 
     def run(self, grid: tuple[int, ...], *arguments: Any) -> None:
-        """Launch on the current device and stream (or interpret)."""
-        self.kernel[grid](
-            *arguments,
-            **self.constants,
-            num_warps=self.warps,
-            num_stages=self.stages,
-            **OPTIONS,
-        )
+        """Launch on the current device and stream (or interpret, or emulate)."""
+        if launcher := LAUNCHER.get():
+            return launcher(self, grid, arguments)
+        self.kernel[grid](*arguments, **self.constants, num_warps=self.warps, num_stages=self.stages, **OPTIONS)
+        return None
 
 
 def tensordesc(dtype: Any, block: list[int]) -> str:
