@@ -60,25 +60,31 @@ def _function(group: "Group", ins: Instruction) -> Callable[[], Any] | None:
     def binary(function: Any, dtype: Any, to: Any = None) -> Callable[[], Any]:
         return partial(_into, function, target(args[0], to or dtype), *(source(x, dtype) for x in args[1:]))
 
+    def plain(function: Any, dtype: Any) -> Callable[[], Any]:
+        return partial(_quiet, function, *(source(x, dtype) for x in args[1:]), target(args[0], dtype))
+
     if base in SIMPLE and kind in DTYPES and (len(suffixes) == 1 or suffixes[0] == "lo"):
         if base in ("max", "min") and kind == "f32":
             return None
-        return partial(_quiet, SIMPLE[base], *(source(x, DTYPES[kind]) for x in args[1:]), target(args[0], DTYPES[kind]))
+        return partial(
+            _quiet, SIMPLE[base], *(source(x, DTYPES[kind]) for x in args[1:]), target(args[0], DTYPES[kind])
+        )
     if ins.op == "add.s16x2":
-        return partial(np.add, source(args[1], np.uint16), source(args[2], np.uint16), target(args[0], np.uint16))
+        return plain(np.add, np.uint16)
     if ins.op == "max.NaN.f32":  # numpy's maximum passes NaN on
-        return partial(_quiet, np.maximum, *(source(x, np.float32) for x in args[1:]), target(args[0], np.float32))
+        return plain(np.maximum, np.float32)
     if base == "mul" and suffixes[0] == "hi":
         bits = 8 * np.dtype(DTYPES[kind]).itemsize
         return binary(lambda a, b: (a.astype(WIDE[kind]) * b.astype(WIDE[kind])) >> bits, DTYPES[kind])
     if base in ("mul", "mad") and suffixes[0] == "wide":
+        wide = WIDE[kind]
         a, b = (source(x, DTYPES[kind]) for x in args[1:3])
-        c = source(args[3], WIDE[kind]) if base == "mad" else WIDE[kind](0)
-        return partial(_into, lambda a, b: a.astype(WIDE[kind]) * b.astype(WIDE[kind]) + c, target(args[0], WIDE[kind]), a, b)  # fmt: skip
+        c = source(args[3], wide) if base == "mad" else wide(0)
+        return partial(_into, lambda a, b: a.astype(wide) * b.astype(wide) + c, target(args[0], wide), a, b)
     if ins.op == "mad.lo.s32":
         return binary(lambda a, b, c: a * b + c, np.int32)
     if ins.op == "fma.rn.f32":
-        return partial(fma.fma, *(source(x, np.float32) for x in args[1:]), target(args[0], np.float32))
+        return plain(fma.fma, np.float32)
     if base in ("shl", "shr") and not args[2].startswith("%") and 0 <= int(args[2]) < 64:
         dtype = DTYPES[kind]
         shift = np.left_shift if base == "shl" else np.right_shift
@@ -113,9 +119,8 @@ def _function(group: "Group", ins: Instruction) -> Callable[[], Any] | None:
         return partial(_into, np.asarray, target(args[0], np.uint64), source(args[1], np.uint64))
     if ins.op.startswith("ld.param"):
         value = group.parameters[int(address_of(args[1])[0].rpartition("_")[2])]
-        bits = np.float32(value).view(np.uint32) if isinstance(value, float) else value
-        dtype = np.dtype(DTYPES[kind])
-        return partial(_into, np.asarray, target(args[0], dtype), np.array([int(bits) & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype))  # fmt: skip
+        bits = int(np.float32(value).view(np.uint32)) if isinstance(value, float) else int(value)
+        return partial(_into, np.asarray, target(args[0], DTYPES[kind]), source(str(bits), DTYPES[kind]))
     if ins.op in ("griddepcontrol.launch_dependents", "griddepcontrol.wait"):
         return _nothing  # launches run one after the other here
     if ins.op == "prmt.b32":
@@ -213,7 +218,7 @@ def _permute(group: "Group", ins: Instruction) -> Callable[[], Any] | None:
         pool = np.stack([np.broadcast_to(x, len(row)) for x in (a, b)], 1).view(np.uint8)
         picked = pool[:, [c & 7 for c in chosen]]
         signs = np.where(picked & 0x80, np.uint8(255), np.uint8(0))
-        return np.where([c & 8 for c in chosen], signs, picked).astype(np.uint8).view(np.uint32)[:, 0]
+        return np.ascontiguousarray(np.where([c & 8 for c in chosen], signs, picked), np.uint8).view(np.uint32)[:, 0]
 
     return partial(_into, permute, row, group.source(a, np.uint32), group.source(b, np.uint32))
 
@@ -221,11 +226,11 @@ def _permute(group: "Group", ins: Instruction) -> Callable[[], Any] | None:
 def _warp(group: "Group", ins: Instruction) -> Callable[[], Any] | None:
     args = ins.operands
     if ins.op == "elect.sync":
-        lane, chosen = args[0].split("|")
+        lane, chosen = map(group.row, args[0].split("|"))
         leader = group.thread % 32 == 0
 
-        def elect(to: np.ndarray = group.row(lane), flag: np.ndarray = group.row(chosen)) -> None:
-            to[:], flag[:] = 0, leader
+        def elect() -> None:
+            lane[:], chosen[:] = 0, leader
 
         return elect
     if ins.op in ("shfl.sync.idx.b32", "shfl.sync.bfly.b32"):
@@ -240,6 +245,7 @@ def _warp(group: "Group", ins: Instruction) -> Callable[[], Any] | None:
 
         return shuffle
     if ins.op == "bar.sync" and args == ("0",):  # of all threads
+
         def barrier() -> None:
             group.epoch += 1
 

@@ -53,7 +53,8 @@ def _add(group: "Group", ins: Instruction) -> None:
     lanes = group.running(ins)
     values = group.pick(group.source(ins.operands[2], np.uint32), lanes)
     target = group.row(ins.operands[0])
-    for lane, address, value in zip(np.arange(group.lanes)[lanes], _addresses(group, ins.operands[1], lanes), values, strict=True):  # fmt: skip
+    where = np.arange(group.lanes)[lanes], _addresses(group, ins.operands[1], lanes)
+    for lane, address, value in zip(*where, values, strict=True):
         at = np.array([address])
         old = group.memory.load(at, np.uint32, 1, ins)[0]
         group.memory.store(at, [old + value], ins)

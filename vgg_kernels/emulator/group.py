@@ -15,6 +15,7 @@ from . import alu, bulk_copy, global_access, mbarrier, shared, wgmma
 from .hazards import Report
 from .memory import GlobalMemory, TensorMap
 from .ptx import EmulationError, Instruction, Program, classify
+from .tensor_core import Unit
 
 PARAMETERS = 1 << 40  # where the kernel's parameters seem to lie
 BUILDERS = (alu.build, shared.build, global_access.build, mbarrier.build, bulk_copy.build, wgmma.build)
@@ -28,11 +29,13 @@ class Options:
         early: bulk copies and wgmma take effect where they are issued, not where they are waited for.
         exact: wgmma adds as an H100 does, bit for bit; else by the CPU's own fp32 matrix product.
         checks: each access to shared memory is compared with those of other warps (slow).
+        unit: another tensor-core addition than the operand kind's own, to see what it would change.
     """
 
     early: bool = False
     exact: bool = True
     checks: bool = False
+    unit: Unit | None = None
 
 
 class Step(NamedTuple):
@@ -72,6 +75,9 @@ class Group:
         self.warp = (self.thread // 32).astype(np.int16)
         self.cta = lane // self.threads
         self.block_index = [np.zeros(self.lanes, np.uint32) for _ in range(3)]
+        self.special = {"%tid.x": self.thread} | {
+            f"%ctaid.{x}": row for x, row in zip("xyz", self.block_index, strict=True)
+        }
         self.active: np.ndarray | None = None  # lanes of the CTAs that run, None for all
         self.epoch = 0  # barriers passed
         self.shared = shared.SharedMemory(self, shared_bytes)
@@ -95,10 +101,9 @@ class Group:
         """An operand to be read: a register's row, a special register, or an array of one element."""
         dtype = np.dtype(dtype)
         if operand.startswith("%"):
-            special = {"%tid.x": self.thread} | {f"%ctaid.{axis}": self.block_index[i] for i, axis in enumerate("xyz")}
             if operand.startswith("%nctaid."):
                 return np.full(1, self.grid["xyz".index(operand[-1])], dtype)
-            row = special[operand] if operand in special else self.row(operand)
+            row = self.special[operand] if operand in self.special else self.row(operand)
             return row if row.dtype == dtype else row.view(dtype)
         if operand == "global_smem":
             return np.full(1, shared.BASE, dtype)

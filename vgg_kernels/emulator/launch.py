@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
@@ -104,7 +105,7 @@ class Launcher:
     """
 
     options: Options
-    executed: list[Executed]
+    executed: list[Executed] = field(default_factory=list)
     change: Callable[[str], str] | None = None
     first: int | None = None
 
@@ -130,9 +131,7 @@ class Launcher:
         started = perf_counter()
         report = execute(parsed(ptx), grid, metadata.shared, parameters, memory, self.options, self.first)
         digest = hashlib.sha256(ptx.encode()).hexdigest()
-        self.executed.append(
-            Executed(signature.kernel.__name__, tuple(grid), report, perf_counter() - started, digest)
-        )
+        self.executed.append(Executed(signature.kernel.__name__, tuple(grid), report, perf_counter() - started, digest))
 
 
 @contextmanager
@@ -151,6 +150,13 @@ def launching(launcher: Launcher) -> Iterator[Launcher]:
         yield launcher
     finally:
         LAUNCHER.reset(token)
+
+
+def compiling_processes(workers: int = 1) -> Executor:
+    """Processes in which Triton compiles, for one in which it interprets; use as a context manager."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(max_workers=workers, env={"TRITON_INTERPRET": "0"})
 
 
 _compiled: dict[str, Any] = {}

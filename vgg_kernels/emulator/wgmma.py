@@ -178,7 +178,9 @@ class TensorCores:
 
     def operands(self) -> Iterator[tuple[int, int]]:
         """Bytes that products in flight read."""
-        return (bounds for products in (*self.committed, self.open) for product in products for bounds in product.ranges)
+        return (
+            bounds for products in (*self.committed, self.open) for product in products for bounds in product.ranges
+        )
 
     def unordered(self) -> Iterator[tuple[int, int]]:
         """Bytes of products that another warp may not have waited for: no barrier followed the wait."""
@@ -302,7 +304,8 @@ class TensorCores:
         total = matrix.reshape(len(a), -1, first.columns)
         if self.group.options.exact:
             kind = KINDS[first.kind][0]
-            added = torch.from_numpy(tensor_core.multiply_add(kind, a.numpy(), b.transpose(1, 2).numpy(), total.numpy()))
+            operands = a.numpy(), b.transpose(1, 2).numpy(), total.numpy()
+            added = torch.from_numpy(tensor_core.multiply_add(kind, *operands, self.group.options.unit))
         else:
             added = torch.baddbmm(total, a, b.transpose(1, 2))
         added = added.reshape(matrix.shape)

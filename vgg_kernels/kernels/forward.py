@@ -38,7 +38,7 @@ class Forward:
         device_key: str,
         exponents: Mapping[str, int],
     ):
-        self.network, self.batch, self.exponents = network, batch, exponents
+        self.network, self.tier, self.batch, self.exponents = network, tier, batch, exponents
         self.launches = plan(network, tier.name, batch, device_key)
         self.images = torch.zeros(batch, 3, network.image, network.image, device=device)
         self.logits = torch.zeros(batch, network.classes, device=device)

@@ -24,6 +24,11 @@ def normal(network: Network, batch: int, generator: torch.Generator) -> Tensor:
     return torch.randn(batch, 3, network.image, network.image, generator=generator)
 
 
+def dyadic(network: Network, batch: int, generator: torch.Generator) -> Tensor:
+    """Bytes over 256, as images have them: ``[batch, 3, image, image]`` fp32, the same to the bit on every machine."""
+    return torch.randint(256, (batch, 3, network.image, network.image), generator=generator) / 256
+
+
 @cache
 def _photograph(name: str) -> Tensor:
     from skimage import data  # imported here: a measuring machine without it still has the other inputs
@@ -47,7 +52,7 @@ def photographs(network: Network, batch: int, generator: torch.Generator) -> Ten
     return torch.stack(images)
 
 
-KINDS = {"uniform": uniform, "normal": normal, "photographs": photographs}
+KINDS = {"uniform": uniform, "normal": normal, "photographs": photographs, "dyadic": dyadic}
 
 
 def draw(network: Network, batch: int, kind: str = "uniform", seed: int = 0) -> Tensor:
