@@ -157,8 +157,8 @@ def run(
                 progress(done, len(chosen), launch.layer)
             try:
                 forward.launch(launch, x, packed[launch.layer])
-            except EmulationError as error:
-                raise EmulationError(f"{launch.layer} {launch.kernel} {launch.tile}: {error}") from error
+            except EmulationError as fault:
+                raise EmulationError(f"{launch.layer} {launch.kernel} {launch.tile}: {fault}") from fault
             executed, last = model.launcher.executed[-1], [other for other in chosen if other.layer == launch.layer][-1]
             error = None
             if launch is last:

@@ -75,9 +75,8 @@ class Group:
         self.warp = (self.thread // 32).astype(np.int16)
         self.cta = lane // self.threads
         self.block_index = [np.zeros(self.lanes, np.uint32) for _ in range(3)]
-        self.special = {"%tid.x": self.thread} | {
-            f"%ctaid.{x}": row for x, row in zip("xyz", self.block_index, strict=True)
-        }
+        x, y, z = self.block_index
+        self.special = {"%tid.x": self.thread, "%ctaid.x": x, "%ctaid.y": y, "%ctaid.z": z}
         self.active: np.ndarray | None = None  # lanes of the CTAs that run, None for all
         self.epoch = 0  # barriers passed
         self.shared = shared.SharedMemory(self, shared_bytes)
@@ -112,7 +111,7 @@ class Group:
         if operand.startswith("0f"):
             return np.array([int(operand[2:], 16)], np.uint32).view(dtype)
         value = int(operand.rstrip("U"), 0)
-        if dtype == bool:
+        if dtype.kind == "b":
             return np.array([value != 0])
         return np.array([value & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype)
 

@@ -115,7 +115,7 @@ class Launcher:
         metadata = built.metadata
         if metadata.num_ctas != 1 or metadata.global_scratch_size or metadata.profile_scratch_size:
             raise EmulationError(f"{signature.kernel.__name__}: clusters and scratch memory are not emulated")
-        memory, parameters = GlobalMemory(), []
+        memory, parameters = GlobalMemory(), list[Any]()
         maps = iter(metadata.tensordesc_meta or ())
         for value in passed:
             if isinstance(value, torch.Tensor):

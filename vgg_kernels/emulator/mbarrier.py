@@ -103,8 +103,9 @@ def _init(group: "Group", ins: Instruction) -> None:
         who = ctas[addresses == address]
         if len(np.unique(who)) != len(who):
             group.report.hazard(hazards.MBARRIER_TWICE, ins)
-        zeros = np.zeros((4, group.ctas), np.int64)
-        barrier = group.barriers.at.setdefault(address, Barrier(*zeros, epoch=group.epoch, warp=warp))
+        count, left, missing, phase = np.zeros((4, group.ctas), np.int64)
+        fresh = Barrier(count, left, missing, phase, group.epoch, warp)
+        barrier = group.barriers.at.setdefault(address, fresh)
         barrier.count[who] = barrier.left[who] = int(ins.operands[1])
         barrier.bytes[who] = barrier.phase[who] = 0
         barrier.epoch, barrier.warp = group.epoch, warp

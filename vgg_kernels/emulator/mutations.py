@@ -1,8 +1,9 @@
-"""Does the hazard check see? Each wait, fence, barrier, commit and byte count of a kernel removed or changed in turn."""
+"""What do the checks find? Each wait, fence, barrier, commit and byte count of a kernel removed or changed in turn."""
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ class Mutation:
     reason: str
 
 
-def _replace(text: str, match: re.Match, replacement: str) -> str:
+def _replace(match: re.Match, replacement: str, text: str) -> str:
     return text[: match.start()] + match.expand(replacement) + "\n" * match[0].count("\n") + text[match.end() :]
 
 
@@ -96,9 +97,9 @@ def table(
         clean, right = outcome(keep)
         for change, pattern, replacement in CHANGES:
             progress(f"{name}: {change}")
-            everywhere, _ = outcome(lambda text, p=pattern, r=replacement: re.sub(p, r, text))
+            everywhere, _ = outcome(partial(re.sub, pattern, replacement))
             for match in re.finditer(pattern, texts[0]):
-                kinds, output = outcome(lambda text, m=match, r=replacement: _replace(text, m, r))
+                kinds, output = outcome(partial(_replace, match, replacement))
                 fresh = kinds if kinds != clean else ""
                 same = bool(output) and all(torch.equal(a, b) for a, b in zip(output, right, strict=True))
                 reason = "" if fresh else _reason(everywhere != clean, same)

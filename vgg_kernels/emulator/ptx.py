@@ -127,7 +127,8 @@ def address_of(operand: str) -> tuple[str, int]:
 INSTRUCTION_CLASSES = (
     ("wgmma.mma", "wgmma"), ("wgmma", "wgmma_sync"), ("cp.async.bulk.tensor", "bulk_copy"), ("cp.async", "bulk_sync"),
     ("mbarrier", "mbarrier"), ("bar.", "barrier"), ("ld.shared", "shared"), ("st.shared", "shared"),
-    ("ldmatrix", "matrix"), ("stmatrix", "matrix"), ("ld.global", "global"), ("st.global", "global"), ("atom", "global"),
+    ("ldmatrix", "matrix"), ("stmatrix", "matrix"), ("ld.global", "global"), ("st.global", "global"),
+    ("atom", "global"),
     ("bra", "control"), ("ret", "control"), ("elect", "warp"), ("shfl", "warp"), ("fence", "fence"), ("mov", "move"),
     ("griddepcontrol", "control"),
 )  # fmt: skip

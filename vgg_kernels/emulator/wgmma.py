@@ -96,8 +96,9 @@ class Product:
 
     def chains(self, other: "Product") -> bool:
         """Whether ``other`` goes on where this one ends, so that both are one product of a longer K."""
-        same = (self.key, self.columns, self.kind, self.transposed) == (other.key, other.columns, other.kind, other.transposed)  # fmt: skip
-        return same and other.accumulate and bool((self.ctas == other.ctas).all())
+        names = ("key", "columns", "depth", "kind", "transposed")
+        alike = all(getattr(self, name) == getattr(other, name) for name in names)
+        return alike and other.accumulate and bool((self.ctas == other.ctas).all())
 
 
 class TensorCores:
@@ -178,9 +179,8 @@ class TensorCores:
 
     def operands(self) -> Iterator[tuple[int, int]]:
         """Bytes that products in flight read."""
-        return (
-            bounds for products in (*self.committed, self.open) for product in products for bounds in product.ranges
-        )
+        flying = (product for products in (*self.committed, self.open) for product in products)
+        return (bounds for product in flying for bounds in product.ranges)
 
     def unordered(self) -> Iterator[tuple[int, int]]:
         """Bytes of products that another warp may not have waited for: no barrier followed the wait."""
@@ -218,7 +218,8 @@ class TensorCores:
             raise EmulationError(f"this form of wgmma is not known: {ins}")
         columns, k = map(int, found.groups())
         transposed = (rest[2] == "1", rest[3] == "1") if len(rest) > 2 else (False, False)
-        accumulate = np.unique(group.pick(group.source(scale, np.bool_), slice(None) if group.active is None else group.active))  # fmt: skip
+        running = slice(None) if group.active is None else group.active
+        accumulate = np.unique(group.pick(group.source(scale, np.bool_), running))
         if len(accumulate) != 1:
             raise EmulationError(f"scale-d differs over the group: {ins}")
         size = KINDS[ins.type][1].itemsize
