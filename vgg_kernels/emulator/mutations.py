@@ -1,7 +1,7 @@
 """What do the checks find? Each wait, fence, barrier, commit and byte count of a kernel removed or changed in turn."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -114,8 +114,3 @@ def _reason(all_found: bool, same: bool) -> str:
     if all_found:
         return "another of its kind orders the same accesses: with all of them changed it is found"
     return "nothing depends on it: the same bits and no hazard with all of its kind changed"
-
-
-def rows(found: list[Mutation]) -> Iterator[dict[str, Any]]:
-    """Rows of ``data/hazards.csv``."""
-    return (vars(mutation) for mutation in found)
