@@ -56,15 +56,15 @@ def test_strides_and_bases_are_multiples_of_16_bytes(tensor):
     with pytest.raises(EmulationError, match="base"):
         boxes(torch.zeros(100)[1:49].view(6, 8))
     with pytest.raises(EmulationError, match="innermost"):
-        boxes(torch.zeros(8, 8).T)
+        boxes(torch.zeros(8, 64)[:, ::2])
 
 
 def test_an_access_outside_of_every_tensor_is_named(tensor):
     memory = GlobalMemory()
     memory.add(tensor)
     inside = np.array([tensor.data_ptr(), tensor.data_ptr() + 4])
-    assert memory.load(inside, np.float32, 2, "load").T.tolist() == [[0, 1], [1, 2]]
-    with pytest.raises(EmulationError, match="4 bytes at .* lie in no tensor"):
+    assert memory.load(inside, np.float32, 1, "load").tolist() == [[0, 1]]
+    with pytest.raises(EmulationError, match=r"4 bytes at .* lie in no tensor"):
         memory.load(inside + tensor.nbytes - 4, np.float32, 1, "load")
     with pytest.raises(EmulationError, match="not a multiple"):
         memory.load(inside + 2, np.float32, 1, "load")
