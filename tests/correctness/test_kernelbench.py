@@ -36,9 +36,9 @@ def test_the_rule_is_allclose_and_nan_matches_nothing():
 
 def test_a_right_network_is_accepted_and_a_raising_one_is_not(tiny_network):
     rule = Rule(tiny_network, trials=2, batch=2)
-    assert rule.judge(lambda model: Emulation(model, "fp32"))
-    assert not rule.judge(lambda model: (_ for _ in ()).throw(RuntimeError))
-    assert not rule.judge(lambda model: lambda x: exit(0))
+    assert rule.accepts(lambda model: Emulation(model, "fp32"))
+    assert not rule.accepts(lambda model: (_ for _ in ()).throw(RuntimeError))
+    assert not rule.accepts(lambda model: lambda x: exit(0))
 
 
 def test_on_the_real_problem_the_rule_accepts_a_constant():
@@ -49,4 +49,4 @@ def test_on_the_real_problem_the_rule_accepts_a_constant():
     assert seen.sensitivity < 0.1
     model = Rule(deep, trials=1, batch=1)
     black = model.model(torch.zeros(1, 3, 32, 32))
-    assert model.judge(lambda reference: lambda x: black.repeat(len(x), 1))
+    assert model.accepts(lambda reference: lambda x: black.repeat(len(x), 1))

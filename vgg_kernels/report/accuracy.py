@@ -140,14 +140,13 @@ def verdict_rows() -> pd.DataFrame:
                     "arithmetic": document["arithmetic"],
                     "device": document["provenance"]["device_name"],
                     "relative_error": document["relative_error"],
-                    "eager_relative_error": document["eager_relative_error"],
                     "values": sum(whole),
                     "further": len(whole) - sum(whole),
                     "passed": document["passed"],
                     "evidence": document["evidence"],
                 }
             )
-    columns = ["tier", "network", "image", "arithmetic", "device", "relative_error", "eager_relative_error"]
+    columns = ["tier", "network", "image", "arithmetic", "device", "relative_error"]
     return pd.DataFrame(rows, columns=[*columns, "values", "further", "passed", "evidence"])
 
 
