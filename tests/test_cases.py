@@ -35,7 +35,7 @@ def suite(tiny_network):
 
 
 def killed(suite, change):
-    """The failed checks of a right network behind ``change(model, x)``."""
+    """The failed checks of a right network inside ``change(model, x)``."""
 
     def build(model):
         right = Emulation(model, "fp16")

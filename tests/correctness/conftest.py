@@ -26,6 +26,6 @@ def refused(suite):
 
 
 @pytest.fixture
-def behind():
-    """A build whose candidate is a right network behind ``change(model, x)``; it has no trace."""
+def wrapped():
+    """A build whose candidate is a right network inside ``change(model, x)``; it has no trace."""
     return lambda change: lambda reference: (lambda model: lambda x: change(model, x))(Emulation(reference, "fp16"))

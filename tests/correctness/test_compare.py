@@ -1,4 +1,4 @@
-"""What is wrong with an layer_fp64, and where."""
+"""What is wrong with an output, and where."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from vgg_kernels.correctness.suite import prepare
 from vgg_kernels.workload.precision import TIERS
 
 
-def test_wrong_images_and_logits_are_named(refused, behind):
+def test_wrong_images_and_logits_are_named(refused, wrapped):
     def change(model, x):
         y = model(x)
         y[-1, 128:160] += 1
         return y
 
-    assert refused(behind(change))[0].detail == "image 2, logits 128-159"
+    assert refused(wrapped(change))[0].detail == "image 2, logits 128-159"
 
 
 def test_the_first_wrong_layer_and_its_rows_are_named(refused):

@@ -38,7 +38,7 @@ def test_kappa_is_the_measured_rms_of_rounding_to_nearest():
     assert relative[keep].square().mean().sqrt() / 2**-11 == pytest.approx(KAPPA, rel=0.02)
 
 
-def test_undamped_budgets_of_vgg19_stay_within_the_ceilings():
+def test_undamped_bounds_of_vgg19_stay_within_the_ceilings():
     vgg19 = network("vgg19")
     undamped = {layer.name: torch.ones(1, dtype=torch.float64) for layer in vgg19.layers}
     for name, ceiling in (("fp32", 5e-6), ("tf32", 3e-3), ("fp16", 3e-3), ("bf16", 2e-2)):
@@ -46,7 +46,7 @@ def test_undamped_budgets_of_vgg19_stay_within_the_ceilings():
         assert float(error_bounds(vgg19, tier(name), undamped)["fc8"]) <= ceiling
 
 
-def test_a_budget_grows_with_depth_and_with_the_roundoff():
+def test_a_bound_grows_with_depth_and_with_the_roundoff():
     vgg19 = network("vgg19")
     undamped = {layer.name: torch.ones(1, dtype=torch.float64) for layer in vgg19.layers}
     fp16, bf16 = (predicted_errors(vgg19, tier(name), undamped) for name in ("fp16", "bf16"))
@@ -59,7 +59,7 @@ def test_a_budget_grows_with_depth_and_with_the_roundoff():
 
 @pytest.mark.parametrize("name", TIERS)
 @pytest.mark.parametrize("kind", ["normal", "uniform", "photographs"])
-def test_every_tier_stays_within_its_budget_and_uses_it(tiny_network, name, kind):
+def test_every_tier_stays_within_its_bound_and_uses_it(tiny_network, name, kind):
     model = reference(tiny_network, "kaiming", 5)
     x = draw(tiny_network, 4, kind, 6)
     oracle = reference_fp64(model, x)
@@ -80,7 +80,7 @@ def test_the_oracle_is_the_float64_network(tiny_network):
 
 
 @given(st.floats(0.01, 1.0), st.sampled_from(sorted(TIERS)))
-def test_damping_never_widens_a_budget(damping, name):
+def test_damping_never_widens_a_bound(damping, name):
     vgg11 = network("vgg11", image=32)
     plain = {layer.name: torch.ones(1, dtype=torch.float64) for layer in vgg11.layers}
     damped = {layer: d * damping for layer, d in plain.items()}

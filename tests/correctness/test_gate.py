@@ -14,7 +14,7 @@ from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS
 
 
-def test_what_is_asked_of_which_network():
+def test_which_network_runs_with_which_effort():
     vgg19 = network("vgg19")
     assert gate.plan(vgg19, slow=False) == [(vgg19, "full")]
     assert [(n.name, n.image, effort) for n, effort in gate.plan(vgg19, slow=True)] == [

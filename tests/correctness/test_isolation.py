@@ -1,4 +1,4 @@
-"""What a candidate shares with its judge is looked after, and what a compiler does is left in peace."""
+"""What a candidate changes in its process is named and restored, and what a compiler changes is not counted."""
 
 import builtins
 import math
@@ -45,8 +45,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_named_and_put_back(name):
-    for _ in range(2):  # the second time it would not be there to be found, had it not been put back
+def test_a_change_is_named_and_restored(name):
+    for _ in range(2):  # the second time it would not be there to be found, had it not been restored
         with preserve_global_state(WATCHED) as changed:
             CHANGES[name]()
         assert name in changed
@@ -63,7 +63,7 @@ def test_a_dispatch_mode_is_left_too():
     assert torch._C._len_torch_dispatch_stack() == depth
 
 
-def test_what_is_put_back_is_put_back_behind_an_exception():
+def test_it_is_restored_after_an_exception_too():
     changed = []
 
     def harm():

@@ -90,7 +90,7 @@ def test_the_matrix(tiny_network):
     assert {"NaNSwallowed", "OutputReused", "InputNormalised"} <= set(matrix.survivors(public_kaiming))
     assert set(matrix.survivors(public_kaiming)) <= set(matrix.survivors(older_kaiming))
 
-    with preserve_global_state(WATCHED) as changed:  # the cheats have left nothing behind
+    with preserve_global_state(WATCHED) as changed:  # the dishonest ones have left nothing changed
         assert builtins.all([]) and not builtins.all([False])  # noqa: PT018
     assert changed == []
 

@@ -38,7 +38,7 @@ def test_where_names_every_axis():
     assert where_wrong(torch.ones(1, dtype=torch.bool)) == "image 0"
 
 
-def test_a_wrong_layer_does_not_blame_the_ones_behind_it(tiny_network):
+def test_a_wrong_layer_does_not_fail_the_ones_after_it(tiny_network):
     model = reference(tiny_network, "kaiming", 0)
     x = draw(tiny_network, 2, "normal", 0)
     trace = Emulation(model, "fp16").trace(x)
@@ -98,7 +98,7 @@ def test_a_layer_of_zeros_that_should_be_zeros_is_right(tiny_network):
     assert per_layer_errors(model, tiny_network, tier("fp16"), x, trace)[0].where.startswith("image 2, ")
 
 
-def test_nan_is_beyond_every_budget(tiny_network):
+def test_nan_is_beyond_every_bound(tiny_network):
     model = reference(tiny_network, "kaiming", 0)
     x = draw(tiny_network, 2, "normal", 0)
     trace = Emulation(model, "fp16").trace(x)

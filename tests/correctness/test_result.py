@@ -16,8 +16,8 @@ def test_default_weights_alone_pass_nobody(tiny_network):
     assert not Verdict("fp16", "tiny", 64, "quick", 0, "cpu").passed
 
 
-def test_the_document_is_strict_json(behind, suite):
-    document = examine(behind(lambda m, x: m(x) * float("nan")), suite).document()
+def test_the_document_is_strict_json(wrapped, suite):
+    document = examine(wrapped(lambda m, x: m(x) * float("nan")), suite).document()
     assert json.loads(json.dumps(document, allow_nan=False))["passed"] is False
     values = [c for c in document["checks"] if c["name"] == "values"]
     assert values[0]["relative_error"] is None

@@ -26,12 +26,12 @@ def test_sensitivity_is_spread_over_tolerance():
     assert certificate(outputs).spread == pytest.approx(0.5 / 5**0.5)
 
 
-def test_one_image_alone_is_as_far_as_its_nearest_stranger():
-    asked = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
+def test_one_image_alone_is_as_far_as_the_nearest_other():
+    output = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
     others = torch.tensor([[3.0, 5.0], [30.0, 40.0]], dtype=torch.float64)
-    assert nearest("gate", "kaiming", "lit", asked, others, 0.1).spread == pytest.approx(0.2)
-    assert nearest("gate", "kaiming", "lit", asked, others, 0.1).sensitivity == pytest.approx(2)
-    assert nearest("gate", "kaiming", "lit", asked, asked, 0.1).vacuous
+    assert nearest("gate", "kaiming", "lit", output, others, 0.1).spread == pytest.approx(0.2)
+    assert nearest("gate", "kaiming", "lit", output, others, 0.1).sensitivity == pytest.approx(2)
+    assert nearest("gate", "kaiming", "lit", output, output, 0.1).vacuous
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from vgg_kernels.correctness.error_bounds import error_bounds, reference_fp64
 from vgg_kernels.correctness.gate import examine
 from vgg_kernels.correctness.images import LARGEST_INTEGER
 from vgg_kernels.correctness.sensitivity import normwise
-from vgg_kernels.correctness.suite import ALWAYS_BATCH_SIZES, LOUD, batch_sizes, prepare
+from vgg_kernels.correctness.suite import ALWAYS_BATCH_SIZES, BRIGHT, batch_sizes, prepare
 from vgg_kernels.correctness.test_case import INTEGERS, KAIMING
 from vgg_kernels.workload.inputs import draw
 from vgg_kernels.workload.network import network
@@ -28,11 +28,11 @@ def test_one_image_is_enough_for_the_coarsest_tier_on_the_deepest_network():
 
 
 def test_two_plain_images_are_not():
-    """Their logits are the biases' first of all, which every image gives."""
+    """Their logits are mostly the biases', which every image gives."""
     model = reference(DEEP, "kaiming", 1)
     oracle = reference_fp64(model, torch.cat([draw(DEEP, 1, kind, 0) for kind in ("photographs", "normal")]))
     allowed = {name: error_bounds(DEEP, tier(name), oracle.damping)["fc8"] for name in ("fp8", "bf16")}
-    seen = {name: normwise("", "kaiming", "", oracle.logits, error_bound) for name, error_bound in allowed.items()}
+    seen = {name: normwise("", "kaiming", "", oracle.logits, bound) for name, bound in allowed.items()}
     assert seen["fp8"].vacuous
     assert not seen["bf16"].vacuous
 
@@ -41,18 +41,18 @@ def test_two_plain_images_are_not():
 def test_light_stays_within_the_tiers_range(name):
     case = prepare(DEEP, name, "single", seed=101).weight_sets[0].cases[0]
     largest = max(float(y.abs().max()) for y in case.oracle.outputs.values())
-    assert float(case.x.abs().max()) <= 3 * LOUD  # photographs are within 3 before they are lit
+    assert float(case.x.abs().max()) <= 3 * BRIGHT  # photographs are within 3 before they are lit
     assert largest < {"fp32": torch.inf, "fp8": 448 / 3}[name]
 
 
-def test_a_quick_suite_calls_in_exactly_the_batch_sizes_that_are_compiled_ahead(behind, suite):
+def test_a_quick_suite_calls_in_exactly_the_batch_sizes_that_are_compiled_ahead(wrapped, suite):
     called = set()
 
     def noting(model, x):
         called.add(len(x))
         return model(x)
 
-    assert examine(behind(noting), suite).passed
+    assert examine(wrapped(noting), suite).passed
     assert called == set(batch_sizes(suite.seed))
     assert called > set(ALWAYS_BATCH_SIZES)
 

@@ -1,4 +1,4 @@
-"""Questions turned round, and how many calls an suite takes."""
+"""Cases in reverse order, batch sizes, and pixels that are not finite."""
 
 import torch
 
@@ -6,7 +6,7 @@ from vgg_kernels.correctness.suite import prepare
 from vgg_kernels.correctness.test_case import KAIMING, backwards
 
 
-def test_a_question_backwards_has_its_answers_backwards(suite):
+def test_a_reversed_case_has_its_references_reversed(suite):
     case = suite.weight_sets[-1].cases[0]
     turned = backwards(case)
     assert torch.equal(turned.x[0], case.x[-1])

@@ -62,23 +62,23 @@ def elementwise(check: str, weights: str, inputs: str, outputs: Tensor, toleranc
     return Certificate(check, weights, inputs, float((outputs.amax(0) - outputs.amin(0)).max()), tolerance)
 
 
-def normwise(check: str, weights: str, inputs: str, outputs: Tensor, error_bound: Tensor) -> Certificate:
+def normwise(check: str, weights: str, inputs: str, outputs: Tensor, bound: Tensor) -> Certificate:
     """The certificate of a check on norms, as this project's: the largest ||f(x1) - f(x2)|| / ||f(x1)||.
 
-    As ``elementwise``, but ``error_bound`` is the accepted relative error of each input, ``[N]``.
+    As ``elementwise``, but ``bound`` is the accepted relative error of each input, ``[N]``.
     """
     distance = torch.cdist(outputs, outputs) / outputs.norm(dim=1, keepdim=True)
-    worst = int((distance.amax(1) / error_bound).argmax())
-    return Certificate(check, weights, inputs, float(distance[worst].max()), float(error_bound[worst]))
+    worst = int((distance.amax(1) / bound).argmax())
+    return Certificate(check, weights, inputs, float(distance[worst].max()), float(bound[worst]))
 
 
-def nearest(check: str, weights: str, inputs: str, output: Tensor, others: Tensor, error_bound: float) -> Certificate:
+def nearest(check: str, weights: str, inputs: str, output: Tensor, others: Tensor, bound: float) -> Certificate:
     """The certificate of a check on the norm of one image: the smallest ||f(x) - f(x')|| / ||f(x)|| over others x'.
 
     As ``elementwise``, but ``output`` holds the logits of the one image, ``[1, classes]`` float64, ``others`` those of
-    the others, ``[N >= 1, classes]``, and ``error_bound`` is the relative error that the image may have.
+    the others, ``[N >= 1, classes]``, and ``bound`` is the relative error that the image may have.
     """
-    return Certificate(check, weights, inputs, float((others - output).norm(dim=1).min() / output.norm()), error_bound)
+    return Certificate(check, weights, inputs, float((others - output).norm(dim=1).min() / output.norm()), bound)
 
 
 def require_fit(outputs: Tensor, certificate: Certificate) -> None:

@@ -49,8 +49,8 @@ from .test_case import (
     backwards,
 )
 
-QUIET = 2.0**-4  # the faintest image of "range", as a factor on N(0, 1)
-LOUD = 2.0**6  # the loudest, unless the tier's range ends before
+FAINT = 2.0**-4  # the faintest image of "range", as a factor on N(0, 1)
+BRIGHT = 2.0**6  # the brightest, unless the tier's range ends before
 SPIKE = 2.0**10  # a lit pixel, bright enough to outshine the biases, unless the tier's range ends before
 SAFE = 4  # activations of the inputs above stay below the tier's largest number over this
 LATER = "extremes"  # images of the later Kaiming weight sets
@@ -146,10 +146,10 @@ class SuiteBuilder:
         return WeightSet(INTEGERS, seed, model, (TestCase(INTEGERS, x, oracle, bound),), untraced=untraced)
 
     def light(self, model: Reference, x: Tensor) -> float:
-        """The largest power of two, up to ``LOUD``, times which x keeps its activations within the tier's range."""
+        """The largest power of two, up to ``BRIGHT``, times which x keeps its activations within the tier's range."""
         outputs = activations(model, self.network, x.to(self.device), torch.float32).values()
         largest = max(float(y.abs().max()) for y in (x, *outputs))
-        return min(LOUD, _power_of_two(self.tier.largest / SAFE / largest))
+        return min(BRIGHT, _power_of_two(self.tier.largest / SAFE / largest))
 
     def images(self, model: Reference, kind: str, batch: int, seed: int) -> Tensor:
         """Images of one kind, ``[batch, 3, image, image]`` fp32 on the CPU, as bright as the tier and weights allow."""
@@ -159,7 +159,7 @@ class SuiteBuilder:
             return one_hot(self.network, batch, min(SPIKE, _power_of_two(self.tier.largest / SAFE)))
         if kind == "range":
             x = draw(self.network, batch, "normal", seed)
-            return x * torch.exp2(torch.linspace(log2(self.light(model, x)), log2(QUIET), batch)).view(-1, 1, 1, 1)
+            return x * torch.exp2(torch.linspace(log2(self.light(model, x)), log2(FAINT), batch)).view(-1, 1, 1, 1)
         if kind == "side-lit":
             x = draw(self.network, batch, "photographs", seed)
             return side_lit(x, self.light(model, x[:1]))

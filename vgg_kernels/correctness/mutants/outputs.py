@@ -1,4 +1,4 @@
-"""Wrong answers as a whole: no computation, images or logits mixed up, a layer too many."""
+"""Wrong outputs as a whole: no computation, images or logits mixed up, a layer too many."""
 
 # ruff: noqa: D102  (a class's docstring is its intent; its one method is the base's)
 import torch
@@ -113,7 +113,7 @@ class LoneImageSpecial(WrongNetwork):
 
 
 class ImagesBeyondTenSkipped(WrongNetwork):
-    """leaves every image behind the tenth at zero"""
+    """leaves every image after the tenth at zero"""
 
     group = BEYOND
 

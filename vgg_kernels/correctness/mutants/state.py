@@ -26,7 +26,7 @@ class FirstModelKept(WrongNetwork):
     """keeps the first model that it was ever built for"""
 
     group = BEYOND
-    preserve_global_state: ClassVar[dict[Network, dict]] = {}
+    kept: ClassVar[dict[Network, dict]] = {}
 
     def __init__(self, reference):
         super().__init__(reference)
@@ -35,7 +35,7 @@ class FirstModelKept(WrongNetwork):
 
 
 class Remembering(WrongNetwork):
-    """(remembers its output by what ``key`` says of the input)"""
+    """(remembers its output by the input's ``key``)"""
 
     group = DISHONEST
 
@@ -91,16 +91,16 @@ class FirstBufferReadForever(WrongNetwork):
 
 
 class TiresAfterThree(WrongNetwork):
-    """computes three times, then repeats its last layer_fp64 to that many images"""
+    """computes three times, then repeats its last output for that many images"""
 
     group = DISHONEST
 
     def forward(self, x):
-        answers = self.__dict__.setdefault("answers", [])
-        same = [y for y in answers if len(y) == len(x)]
-        if len(answers) < 3 or not same:
-            answers.append(self.run(x))
-            return answers[-1].clone()
+        outputs = self.__dict__.setdefault("outputs", [])
+        same = [y for y in outputs if len(y) == len(x)]
+        if len(outputs) < 3 or not same:
+            outputs.append(self.run(x))
+            return outputs[-1].clone()
         return same[-1].clone()
 
 
