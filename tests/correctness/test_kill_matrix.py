@@ -1,9 +1,10 @@
 """No wrong network passes, no right one fails, and each belongs to the group that its claim is about."""
 
 import builtins
+from functools import partial
 
-import pytest
-
+from vgg_kernels.correctness import kill_matrix as module
+from vgg_kernels.correctness.emulation import Emulation
 from vgg_kernels.correctness.gate import WATCHED
 from vgg_kernels.correctness.isolation import preserve_global_state
 from vgg_kernels.correctness.kill_matrix import GATES, OURS, Gates, kill_matrix
@@ -54,11 +55,19 @@ def test_full_size_runs_those_that_depend_on_the_size_and_names_the_results_that
             assert matrix.differ.get(row.name, []) == differ
 
 
-@pytest.mark.parametrize("tier", ["fp16"])
-def test_right_ones_are_this_projects_kernels(tiny_network, tier):
-    matrix = kill_matrix(tiny_network, names=(), tiers=[tier])
-    assert [row.name for row in matrix.correct] == [f"ours {tier}"]
-    assert matrix.correct[0].survives[-2:] == tuple(OURS.values())
+def test_right_ones_are_what_the_arithmetic_at_hand_computes(tiny_network, monkeypatch):
+    """Here a stand-in; the stored matrix has this project's kernels."""
+    built = []
+
+    def candidate(tier, network, arithmetic):
+        built.append((tier, arithmetic))
+        return partial(Emulation, tier_name=tier)
+
+    monkeypatch.setattr(module, "candidate", candidate)
+    matrix = kill_matrix(tiny_network, names=(), tiers=["fp16", "bf16"])
+    assert built == [("fp16", matrix.arithmetic), ("bf16", matrix.arithmetic)]
+    assert [row.name for row in matrix.correct] == ["ours fp16", "ours bf16"]
+    assert all(row.survives[-2:] == tuple(OURS.values()) for row in matrix.correct)
     assert matrix.document()["right"]["arithmetic"] == matrix.arithmetic
 
 

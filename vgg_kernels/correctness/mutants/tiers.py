@@ -11,7 +11,6 @@ from .base import PRECISION, WrongNetwork
 class TapsSwapped(WrongNetwork):
     """(swaps the taps above and below the middle of one convolution)"""
 
-    depends_on_size = True
     convolution = 1
 
     def weight(self, layer):
@@ -26,7 +25,7 @@ class TapsSwapped(WrongNetwork):
 class TapsSwappedInFP8(TapsSwapped):
     """swaps two taps of the second convolution, in fp8"""
 
-    claims = "fp8"
+    claims, depends_on_size = "fp8", True
 
 
 class TapsSwappedInBF16(TapsSwapped):
@@ -44,7 +43,6 @@ class TapsSwappedInTF32(TapsSwapped):
 class ChannelBiasDropped(WrongNetwork):
     """(forgets the bias of one channel of one convolution)"""
 
-    depends_on_size = True
     convolution, channel = -1, 5
 
     def bias(self, layer):
@@ -59,7 +57,7 @@ class ChannelBiasDropped(WrongNetwork):
 class ChannelBiasDroppedInFP8(ChannelBiasDropped):
     """forgets the bias of one channel of the last convolution, in fp8"""
 
-    claims = "fp8"
+    claims, depends_on_size = "fp8", True
 
 
 class ChannelBiasDroppedInBF16(ChannelBiasDropped):
@@ -98,7 +96,7 @@ class BF16CalledTF32(WrongNetwork):
 class LastRowDroppedInFP8(WrongNetwork):
     """leaves the last row of the second convolution's output at zero, in fp8"""
 
-    claims, depends_on_size = "fp8", True
+    claims = "fp8"
 
     def layer(self, layer, x):
         y = super().layer(layer, x)
