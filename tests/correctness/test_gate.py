@@ -59,7 +59,7 @@ def test_only_our_own_interpreted_kernels_are_read_off_their_trace(monkeypatch, 
 def test_an_arithmetic_that_this_process_lacks_is_refused_in_one_line(tiny_network):
     other = {"interpreted": "compiled", "compiled": "interpreted"}[gate.default_arithmetic()]
     with pytest.raises(ValueError, match=f"arithmetic '{other}' is not available here; accepted: "):
-        gate.candidate("fp16", tiny_network, other)
+        gate.candidate("fp16", other)
     with pytest.raises(UnknownName, match="arithmetic 'guessed'; accepted: compiled, interpreted, executed"):
         gate.run("fp16", tiny_network, arithmetic="guessed")
     with pytest.raises(ValueError, match="a candidate of your own has its own"):

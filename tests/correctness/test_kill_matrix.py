@@ -59,7 +59,7 @@ def test_right_ones_are_what_the_arithmetic_at_hand_computes(tiny_network, monke
     """Here a stand-in; the stored matrix has this project's kernels."""
     built = []
 
-    def candidate(tier, network, arithmetic):
+    def candidate(tier, arithmetic):
         built.append((tier, arithmetic))
         return partial(Emulation, tier_name=tier)
 

@@ -125,12 +125,11 @@ def default_arithmetic() -> str:
     return "interpreted" if INTERPRETED else "compiled"
 
 
-def candidate(tier_name: str, network: Network, arithmetic: str) -> Build:
+def candidate(tier_name: str, arithmetic: str) -> Build:
     """The build of this project's kernels in one tier: its candidates are called with images, and have a trace.
 
     Args:
         tier_name: the tier.
-        network: the network that it is going to be built for.
         arithmetic: one of ``ARITHMETICS``.
 
     Raises:
@@ -140,10 +139,10 @@ def candidate(tier_name: str, network: Network, arithmetic: str) -> Build:
     lookup("arithmetic", arithmetic, ARITHMETICS)
     if arithmetic == "executed":
         try:
-            execute = import_module("vgg_kernels.emulator.execute")
+            executed = import_module("vgg_kernels.emulator.execute").ExecutedVGG
         except ModuleNotFoundError:
             raise ValueError("arithmetic 'executed' needs vgg_kernels.emulator, which is not installed") from None
-        return execute.candidate(tier_name, network)
+        return lambda reference: executed.from_reference(reference, tier_name)
     if arithmetic != default_arithmetic():
         raise ValueError(f"arithmetic {arithmetic!r} is not available here; accepted: {default_arithmetic()}, executed")
     from ..kernels.model import VGG
@@ -223,7 +222,7 @@ def run(
         title = f"{tier_name} on {part.name}, {part.image} pixels, {amount}"
         verdicts.append(
             verify(
-                build or candidate(tier_name, part, how),
+                build or candidate(tier_name, how),
                 part,
                 tier_name,
                 effort=amount,

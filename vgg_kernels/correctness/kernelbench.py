@@ -52,7 +52,6 @@ class Rule:
         trials: number of inputs.
         batch: images of one input.
         weights: "kernelbench" as the rule has it; "kaiming" for what it would find on weights that keep the signal.
-        device: where reference and candidate run.
     """
 
     def __init__(
@@ -62,23 +61,18 @@ class Rule:
         trials: int = TRIALS,
         batch: int = BATCH,
         weights: str = "kernelbench",
-        device: torch.device | str = "cpu",
     ):
-        self.model = reference(network, weights).to(device)
-        self.inputs = [x.to(device) for x in trial_inputs(network, batch, trials)]
+        self.model = reference(network, weights)
+        self.inputs = trial_inputs(network, batch, trials)
 
-    def accepts(self, build: Build, tolerance: float = TOLERANCE) -> bool:
-        """True where KernelBench calls the candidate correct.
+    @torch.no_grad()
+    def accepts(self, build: Build, tolerances: tuple[float, ...]) -> tuple[bool, ...]:
+        """For each tolerance (atol and rtol), True where KernelBench calls the candidate correct.
 
         Args:
             build: makes the candidate from a copy of the reference.
-            tolerance: atol and rtol.
+            tolerances: compared in one run of the trials.
         """
-        return self.accepts_at(build, (tolerance,))[0]
-
-    @torch.no_grad()
-    def accepts_at(self, build: Build, tolerances: tuple[float, ...]) -> tuple[bool, ...]:
-        """The same at several tolerances, from one run of the trials."""
         accepted = [True] * len(tolerances)
         try:
             candidate = build(deepcopy(self.model))

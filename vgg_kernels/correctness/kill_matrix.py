@@ -160,7 +160,7 @@ class Gates:
         accepted: dict[str, bool] = {}
         for scheme, gates in PUBLIC.items():
             with preserve_global_state(WATCHED):  # KernelBench's rule restores nothing, but the next candidate needs it
-                accepted |= zip(gates, self.rules[scheme].accepts_at(build, (TOLERANCE, FIRST_TOLERANCE)), strict=True)
+                accepted |= zip(gates, self.rules[scheme].accepts(build, (TOLERANCE, FIRST_TOLERANCE)), strict=True)
         for schemes, gate in OURS.items():
             verdicts[gate] = examine(build, self.suite(claims, schemes), stop_early=True)
             accepted[gate] = verdicts[gate].checks_passed
@@ -235,7 +235,7 @@ def kill_matrix(
     correct = []
     for tier in tiers:
         step(f"our kernels, {tier}")
-        build = candidate(tier, small, arithmetic)
+        build = candidate(tier, arithmetic)
         correct.append(right.run(f"ours {tier}", f"this project's kernels, {arithmetic}", "right", tier, build))
     if progress is not None:
         progress(total, total, "done")
