@@ -142,6 +142,9 @@ def candidate(tier_name: str, arithmetic: str) -> Build:
             executed = import_module("vgg_kernels.emulator.execute").ExecutedVGG
         except ModuleNotFoundError:
             raise ValueError("arithmetic 'executed' needs vgg_kernels.emulator, which is not installed") from None
+        threads = torch.get_num_threads()
+        import_module("numba").get_num_threads()  # starts numba's threads, which sets PyTorch's number of them
+        torch.set_num_threads(threads)
         return lambda reference: executed.from_reference(reference, tier_name)
     if arithmetic != default_arithmetic():
         raise ValueError(f"arithmetic {arithmetic!r} is not available here; accepted: {default_arithmetic()}, executed")
