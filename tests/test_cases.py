@@ -199,7 +199,7 @@ def test_11_one_nan_pixel_reaches_exactly_its_image(suite):
     swallowed = killed(suite, lambda model, x: model(torch.nan_to_num(x, nan=0.0)))
     assert swallowed["NaN is kept"] == "image 1: 300 finite logits, torch has 0"
     spread = killed(suite, lambda model, x: model(x + 0 * x.sum()))
-    assert spread["non-finite pixels stay in their images"] == "image 0, not finite"
+    assert spread["images do not mix"] == "image 0, not finite"
 
 
 def test_12_a_batch_whose_index_passes_2_to_the_31_is_refused():

@@ -87,7 +87,13 @@ def _show(document: dict) -> None:
             )
         )
     caption = f"{document['arithmetic']} on {document['device']}"
-    print_table(title, ("check", "weights", "network", "passed", "worst error", "error bound"), rows, caption)
+    print_table(
+        title,
+        ("check", "weights", "network", "passed", "worst error", "error bound"),
+        rows,
+        caption,
+        ("network", "weights"),
+    )
     for check in [c for c in document["checks"] if not c["passed"]][:10]:
         typer.echo(f"  failed: {check['name']} ({check['weights']}, {check['inputs']}): {check['detail']}")
     print_table(
@@ -104,4 +110,5 @@ def _show(document: dict) -> None:
             )
             for c in document["certificates"]
         ],
+        spare=("network",),
     )

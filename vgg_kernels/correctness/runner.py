@@ -246,7 +246,7 @@ class CandidateRunner:
             self.note(f"{name} is kept", agree, detail, kind=non_finite.name, batch=len(y))
         others = torch.ones(len(y), dtype=torch.bool, device=y.device)
         others[list(non_finite.pixels)] = False
-        self.comparison.compare("non-finite pixels stay in their images", y, non_finite.case, others)
+        self.comparison.compare("images do not mix", y, non_finite.case, others)
 
     def check_overflow(self, case: TestCase) -> None:
         """Beyond the tier's range an image is right or entirely non-finite, never a wrong number."""

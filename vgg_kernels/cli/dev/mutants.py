@@ -51,9 +51,9 @@ def command(
             for row in (*matrix.mutants, *matrix.correct)
         ]
         title = f"Wrong networks on {subject.name}, {subject.image} pixels"
-        print_table(title, ("candidate", "group", "intent", *GATES), rows)
+        print_table(title, ("candidate", "group", "intent", *GATES), rows, spare=("intent", *GATES[:-1]))
         counts = [(name, g["networks"], *g["accepted"].values()) for name, g in document["groups"].items()]
-        print_table("Accepted, by group", ("group", "networks", *GATES), counts)
+        print_table("Accepted, by group", ("group", "networks", *GATES), counts, spare=GATES[:-1])
         for name, gates in matrix.differ.items():
             typer.echo(f"  another result at {FULL_SIZE} pixels: {name} ({'; '.join(gates)})")
     ours = GATES[-1]
