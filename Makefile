@@ -11,7 +11,7 @@ ifeq ($(origin PY), file)
 READY := .venv/.ready
 endif
 
-.PHONY: study test lint types pytest nbval browser-test lab site compile-matrix constraints clean
+.PHONY: study test test-machines lint types pytest nbval browser-test lab site compile-matrix constraints clean
 .DEFAULT_GOAL := study
 
 study: $(READY)
@@ -28,6 +28,14 @@ types: $(READY)
 
 pytest: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
+
+CHEAP := tests/correctness --ignore tests/correctness/test_kill_matrix.py
+
+# The gate's tests where the CPU's library sums otherwise: other instruction sets, other numbers of threads.
+test-machines: $(READY)
+	OMP_NUM_THREADS=1 ONEDNN_MAX_CPU_ISA=SSE41 $(PY) -m pytest -n 0 -q $(CHEAP)
+	OMP_NUM_THREADS=2 ONEDNN_MAX_CPU_ISA=AVX2 $(PY) -m pytest -n 0 -q $(CHEAP)
+	OMP_NUM_THREADS=4 ONEDNN_MAX_CPU_ISA=AVX512_CORE ATEN_CPU_CAPABILITY=default $(PY) -m pytest -n 0 -q $(CHEAP)
 
 # Every stored output must come out again, and every figure; conftest.py sets the rest. In an environment of your own
 # matplotlib may draw otherwise, so only the figures' data are compared.

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from vgg_kernels.__main__ import build
 from vgg_kernels.correctness.kill_matrix import GATES
-from vgg_kernels.correctness.mutants.base import Mutant
-from vgg_kernels.correctness.mutants.catalogue import MUTANTS
+from vgg_kernels.correctness.mutants.base import WrongNetwork
+from vgg_kernels.correctness.mutants.catalogue import WRONG_NETWORKS
 from vgg_kernels.workload.lookup import UnknownName
 
 RIGHT = """
@@ -30,8 +30,7 @@ def build(reference):
 @pytest.fixture(autouse=True)
 def _small(monkeypatch, tiny_network):
     """The command line names networks; here every name means the tiny one."""
-    for module in ("vgg_kernels.workload.network", "vgg_kernels.correctness.gate"):
-        monkeypatch.setattr(f"{module}.network", lambda *args, **kwargs: tiny_network)
+    monkeypatch.setattr("vgg_kernels.workload.network.network", lambda *args, **kwargs: tiny_network)
 
 
 def run(*arguments):
@@ -79,9 +78,9 @@ def test_mutants_counts_and_exits_with_zero_only_where_none_survives(tmp_path, m
     assert [row["name"] for row in document["mutants"]] == ["Zeros", "OutputReused"]
     assert document["killed"][GATES[-1]] == 2
 
-    class Harmless(Mutant):
+    class Harmless(WrongNetwork):
         """is right, and so survives"""
 
-    monkeypatch.setitem(MUTANTS, "Harmless", Harmless)
+    monkeypatch.setitem(WRONG_NETWORKS, "Harmless", Harmless)
     assert run("dev", "mutants", "--only", "Harmless").exit_code == 1
     assert isinstance(run("dev", "mutants", "--only", "Unicorn").exception, UnknownName)

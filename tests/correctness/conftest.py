@@ -3,22 +3,22 @@
 import pytest
 
 from vgg_kernels.correctness.emulation import Emulation
+from vgg_kernels.correctness.gate import examine
 from vgg_kernels.correctness.suite import prepare
-from vgg_kernels.correctness.verify import examine
 
 
 @pytest.fixture(scope="session")
-def exam(tiny_network):
-    """A prepared exam, for candidates that claim fp16."""
+def suite(tiny_network):
+    """A prepared suite, for candidates that claim fp16."""
     return prepare(tiny_network, "fp16", "quick", seed=11)
 
 
 @pytest.fixture
-def refused(exam):
-    """What the exam finds wrong with a build that must not pass."""
+def refused(suite):
+    """What the suite finds wrong with a build that must not pass."""
 
     def found(build):
-        verdict = examine(build, exam)
+        verdict = examine(build, suite)
         assert not verdict.passed
         return verdict.failures
 
@@ -26,6 +26,6 @@ def refused(exam):
 
 
 @pytest.fixture
-def behind():
-    """A build whose candidate is a right network behind ``change(model, x)``; it has no trace."""
+def wrapped():
+    """A build whose candidate is a right network inside ``change(model, x)``; it has no trace."""
     return lambda change: lambda reference: (lambda model: lambda x: change(model, x))(Emulation(reference, "fp16"))

@@ -1,4 +1,4 @@
-"""What a candidate shares with its judge is looked after, and what a compiler does is left in peace."""
+"""What a candidate changes in its process is named and restored, and what a compiler changes is not counted."""
 
 import builtins
 import math
@@ -10,9 +10,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vgg_kernels.correctness import error_bounds
-from vgg_kernels.correctness.isolation import kept, poisoned_memory, same_bits, share_memory
+from vgg_kernels.correctness.gate import WATCHED
+from vgg_kernels.correctness.isolation import poisoned_memory, preserve_global_state, same_bits, share_memory
 from vgg_kernels.correctness.result import Verdict
-from vgg_kernels.correctness.verify import WATCHED
 
 
 def always(*args, **kwargs):
@@ -45,30 +45,30 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_named_and_put_back(name):
-    for _ in range(2):  # the second time it would not be there to be found, had it not been put back
-        with kept(WATCHED) as changed:
+def test_a_change_is_named_and_restored(name):
+    for _ in range(2):  # the second time it would not be there to be found, had it not been restored
+        with preserve_global_state(WATCHED) as changed:
             CHANGES[name]()
         assert name in changed
-    with kept(WATCHED) as changed:
+    with preserve_global_state(WATCHED) as changed:
         pass
     assert changed == []
 
 
 def test_a_dispatch_mode_is_left_too():
     depth = torch._C._len_torch_dispatch_stack()
-    with kept(WATCHED) as changed:
+    with preserve_global_state(WATCHED) as changed:
         TorchDispatchMode().__enter__()
     assert changed == ["PyTorch's modes"]
     assert torch._C._len_torch_dispatch_stack() == depth
 
 
-def test_what_is_put_back_is_put_back_behind_an_exception():
+def test_it_is_restored_after_an_exception_too():
     changed = []
 
     def harm():
         nonlocal changed
-        with kept(WATCHED) as changed:
+        with preserve_global_state(WATCHED) as changed:
             torch.Tensor.norm = always
             raise RuntimeError
 
@@ -81,7 +81,7 @@ def test_what_is_put_back_is_put_back_behind_an_exception():
 def test_a_compiler_is_no_offence():
     """PyTorch's own replaces functions of torch and of Module when it is imported and used."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU())
-    with kept(WATCHED) as changed, torch.no_grad():
+    with preserve_global_state(WATCHED) as changed, torch.no_grad():
         torch.compile(model, backend="eager")(torch.zeros(1, 3, 8, 8))
     assert changed == []
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from vgg_kernels.correctness.emulation import Emulation
-from vgg_kernels.correctness.test_case import Question
-from vgg_kernels.correctness.verify import examine, verify
+from vgg_kernels.correctness.gate import examine, verify
+from vgg_kernels.correctness.test_case import TestCase
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from vgg_kernels.correctness.verify import examine, verify
         (lambda m, x: exit(0), "runs", "raised SystemExit: 0"),
     ],
 )
-def test_a_broken_contract_is_a_failure_and_no_crash(refused, behind, change, name, detail):
-    failures = refused(behind(change))
+def test_a_broken_contract_is_a_failure_and_no_crash(refused, wrapped, change, name, detail):
+    failures = refused(wrapped(change))
     assert failures[0].name == name
     assert detail in failures[0].detail
 
@@ -40,7 +40,7 @@ def test_a_build_that_raises_or_returns_nothing_is_a_failure(refused):
     assert refused(lambda reference: None)[0].detail == "a NoneType is not callable"
 
 
-def test_a_candidate_cannot_reach_the_answers(refused):
+def test_a_candidate_cannot_reach_the_references(refused):
     def cheat(reference):
         with torch.no_grad():
             for p in reference.parameters():
@@ -61,7 +61,7 @@ def test_a_global_switch_is_put_back(refused):
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_repacking_may_be_asked_for_but_not_refused_silently(refused, exam):
+def test_a_candidate_may_require_repack_but_only_in_words(refused, suite):
     class Sealed(Emulation):
         def forward(self, x):
             if self.__dict__.setdefault("first", self.features[0].weight.clone()).ne(self.features[0].weight).any():
@@ -74,20 +74,20 @@ def test_repacking_may_be_asked_for_but_not_refused_silently(refused, exam):
     class Vague(Sealed):
         message = "internal error"
 
-    assert examine(lambda r: Clear(r, "fp16"), exam).passed
+    assert examine(lambda r: Clear(r, "fp16"), suite).passed
     assert [f.name for f in refused(lambda r: Vague(r, "fp16"))] == [
         "weights changed, in place",
         "weights changed, load_state_dict",
     ]
 
 
-def test_determinism_is_reported_and_decides_nothing(behind, exam):
+def test_determinism_is_reported_and_decides_nothing(wrapped, suite):
     calls = count()
 
     def jitter(model, x):
-        return model(x) * (1 + 2e-7 * next(calls))  # no two calls alike, however far apart
+        return model(x) * (1 + 2e-7 * (next(calls) % 3))
 
-    verdict = examine(behind(jitter), exam)
+    verdict = examine(wrapped(jitter), suite)
     assert verdict.deterministic is False
     assert verdict.passed
 
@@ -97,11 +97,11 @@ def test_determinism_is_reported_and_decides_nothing(behind, exam):
     [lambda m, x: m(x.requires_grad_()), lambda m, x: torch._neg_view(-m(x)), lambda m, x: m(x).t().contiguous().t()],
     ids=["asks for gradients", "negative view", "columns first"],
 )
-def test_an_odd_but_right_answer_passes(exam, behind, change):
-    assert examine(behind(change), exam).failures == []
+def test_an_unusual_but_right_output_passes(suite, wrapped, change):
+    assert examine(wrapped(change), suite).failures == []
 
 
-def test_the_input_of_the_call_before_is_still_the_callers(refused, behind):
+def test_the_input_of_the_call_before_is_still_the_callers(refused, wrapped):
     before = []
 
     def change(model, x):
@@ -110,11 +110,11 @@ def test_the_input_of_the_call_before_is_still_the_callers(refused, behind):
         before[:] = [x]
         return model(x)
 
-    found = refused(behind(change))
+    found = refused(wrapped(change))
     assert {(f.name, f.detail) for f in found} == {("input unchanged", "the input of the call before was written to")}
 
 
-def test_numpys_memory_is_seen_to_overlap(refused, behind):
+def test_numpys_memory_is_seen_to_overlap(refused, wrapped):
     memory, calls = torch.zeros(20_000).numpy(), count(1)
 
     def change(model, x):
@@ -122,16 +122,16 @@ def test_numpys_memory_is_seen_to_overlap(refused, behind):
         memory[start : start + y.numel()] = y.numpy().ravel()
         return torch.from_numpy(memory[start : start + y.numel()]).view(y.shape)
 
-    assert refused(behind(change))[0].detail == "the output shares memory with an earlier output"
+    assert refused(wrapped(change))[0].detail == "the output shares memory with an earlier output"
 
 
-def test_an_answer_that_is_written_later_is_judged_as_it_was(refused, behind):
+def test_an_output_that_is_written_later_is_compared_as_it_was(refused, wrapped):
     def change(model, x):
         late, y = model(x), torch.zeros(len(x), 300)
         Timer(0.2, y.copy_, [late]).start()
         return y
 
-    assert refused(behind(change))[0].name == "values"
+    assert refused(wrapped(change))[0].name == "values"
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -154,19 +154,19 @@ def test_another_streams_work_is_waited_for_or_refused(tiny_network, waits):
     assert verify(build, tiny_network, "fp16", seed=1, device="cuda").passed is waits
 
 
-def test_the_unanswered_question_has_no_answer_in_memory(exam, behind):
-    asked = []
+def test_the_late_case_has_no_reference_in_memory(suite, wrapped):
+    found = []
 
     def change(model, x):
         if len(x) == 1:
-            asked.append([q for q in gc.get_objects() if type(q) is Question and torch.equal(q.x, x)])
+            found.append([q for q in gc.get_objects() if type(q) is TestCase and torch.equal(q.x, x)])
         return model(x)
 
-    assert examine(behind(change), exam).passed
-    assert asked == [[]]
+    assert examine(wrapped(change), suite).passed
+    assert found == [[]]
 
 
-def test_a_strangers_trace_does_not_stand_in_for_its_forward(tiny_network):
+def test_another_candidates_trace_does_not_stand_in_for_its_forward(tiny_network):
     class TraceAlone(Emulation):
         def forward(self, x):
             return torch.zeros(len(x), 300)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from vgg_kernels.correctness import batch_sizes
+from vgg_kernels.correctness.suite import batch_sizes
 from vgg_kernels.measure.timed_call import Check
 from vgg_kernels.measure.under_test import Timing
 from vgg_kernels.workload.network import network
@@ -155,7 +155,7 @@ class FakeBench:
 
     @property
     def gate_batches(self):
-        return batch_sizes.batches(self.gate_seed)
+        return batch_sizes(self.gate_seed)
 
     def _pass(self, part, variant=None, batch=None):
         name = "/".join(str(w) for w in (part, variant and variant.name, batch) if w)

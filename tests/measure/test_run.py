@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from vgg_kernels.correctness import batch_sizes
+from vgg_kernels.correctness.suite import batch_sizes
 from vgg_kernels.measure.history import History
 from vgg_kernels.measure.run import ATTEMPTS, DeviceLost, measure
 from vgg_kernels.measure.schedule import Budget, steps
@@ -45,7 +45,7 @@ def test_a_whole_run_leaves_rows_gates_profiles_and_ceilings(go):
 def test_kernels_are_compiled_for_all_that_the_gate_asks_and_for_each_batch_when_it_comes(go, fakes):
     bench = fakes.FakeBench()
     _, writer = go(bench, only=("fp16",), batches=(10, 1, 64))
-    assert bench.compiled == [[10, *batch_sizes.batches(bench.gate_seed)], [64]]
+    assert bench.compiled == [[10, *batch_sizes(bench.gate_seed)], [64]]
     assert {note["gate_seed"] for note in writer.of("compile")} == {bench.gate_seed}
 
 

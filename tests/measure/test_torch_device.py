@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from vgg_kernels.correctness import batch_sizes
+from vgg_kernels.correctness.suite import batch_sizes
 from vgg_kernels.measure.timers import TIMERS, Timer
 from vgg_kernels.measure.torch_device import TorchBench
 from vgg_kernels.measure.variants import CPU_VARIANTS
@@ -124,7 +124,7 @@ def test_a_cpu_gates_a_small_network_and_says_where():
 
 def test_every_bench_draws_a_seed_of_its_own_for_all_its_gates(bench):
     assert bench.gate_seed != TorchBench("cpu", table=TABLE).gate_seed
-    assert bench.gate_batches == batch_sizes.batches(bench.gate_seed)
+    assert bench.gate_batches == batch_sizes(bench.gate_seed)
 
 
 def test_it_answers_and_lets_go(bench):

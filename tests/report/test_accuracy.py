@@ -48,15 +48,29 @@ def document():
 
 @pytest.fixture
 def kills():
-    row = {"claims": "fp16", "detail": "", "found_by": {GATES[-1]: "values"}}
+    row = {"claims": "fp16", "group": "right", "detail": "", "found_by": {GATES[-1]: "values"}}
     return {
         "evidence": "measured",
         "mutants": [
-            {"name": "Bad", "intent": "is bad", "killed_by": [GATES[-1]], "survives": list(GATES[:-1]), **row},
-            {"name": "Worse", "intent": "is worse", "killed_by": list(GATES), "survives": [], **row},
+            {
+                "name": "Bad",
+                "intent": "is bad",
+                "killed_by": [GATES[-1]],
+                "survives": list(GATES[:-1]),
+                **row,
+                "group": "contract",
+            },
+            {**row, "name": "Worse", "group": "beyond", "intent": "is worse", "killed_by": list(GATES), "survives": []},
         ],
         "correct": [
-            {"name": "correct fp8", "intent": "is right", "killed_by": [GATES[0]], "survives": list(GATES[1:]), **row}
+            {
+                "name": "correct fp8",
+                "intent": "is right",
+                "killed_by": [GATES[0]],
+                "survives": list(GATES[1:]),
+                "group": "right",
+                **row,
+            }
         ],
     }
 
@@ -94,6 +108,15 @@ def test_the_matrix_counts_mutants_and_right_networks_apart(kills):
     table = accuracy.matrix_table(accuracy.matrix_rows(kills)).set_index("gate")
     assert table.loc[GATES[0]].tolist() == [2, 1, 1, 1]
     assert table.loc[GATES[-1]].tolist() == [2, 2, 0, 0]
+    table = accuracy.matrix_table(accuracy.matrix_rows(kills), "contract").set_index("gate")
+    assert table.loc[GATES[0]].tolist() == [1, 0, 1, 1]
+
+
+def test_groups_are_counted_apart(kills):
+    accepted = dict.fromkeys(GATES, 1)
+    kills["groups"] = {"contract": {"meaning": "wrong", "networks": 2, "accepted": accepted}}
+    table = accuracy.group_table(kills)
+    assert table.loc[0, ["group", "meaning", "networks", GATES[0]]].tolist() == ["contract", "wrong", 2, 1]
 
 
 def test_pareto_pairs_errors_with_times_and_keeps_their_evidence(document):

@@ -20,13 +20,20 @@ def command(
     candidate: Annotated[
         Path | None, typer.Option(help="A Python file with build(reference); else our kernels.")
     ] = None,
+    arithmetic: Annotated[
+        str | None, typer.Option(help="compiled, interpreted or executed; by default what the machine has.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights and inputs; by default a fresh one.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON document to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Hold a tier of our kernels (or a candidate of yours) against float64; exit status 0 only where it passed."""
+    """Compare a tier of our kernels (or a candidate of yours) with float64; exit status 0 only where it passed."""
+    import os
+
     import torch
 
+    if arithmetic == "executed":
+        os.environ["TRITON_INTERPRET"] = "0"  # before anything imports triton: the kernels are compiled
     from ..correctness import gate
     from ..workload.network import network as find_network
 
@@ -38,6 +45,7 @@ def command(
             tier,
             subject,
             build=build,
+            arithmetic=arithmetic,
             seed=seed,
             effort=effort,
             device=device,
@@ -78,13 +86,18 @@ def _show(document: dict) -> None:
                 _number(worst.get("budget")),
             )
         )
-    eager = _number(document["eager_relative_error"])
-    caption = f"{document['arithmetic']} on {document['device']}; eager fp32's own error {eager}"
-    print_table(title, ("check", "weights", "network", "passed", "worst error", "budget"), rows, caption)
+    caption = f"{document['arithmetic']} on {document['device']}"
+    print_table(
+        title,
+        ("check", "weights", "network", "passed", "worst error", "error bound"),
+        rows,
+        caption,
+        ("network", "weights"),
+    )
     for check in [c for c in document["checks"] if not c["passed"]][:10]:
         typer.echo(f"  failed: {check['name']} ({check['weights']}, {check['inputs']}): {check['detail']}")
     print_table(
-        "What each check can see (under 1: nothing)",
+        "What each check can tell apart (under 1: nothing)",
         ("check", "weights", "network", "spread", "tolerance", "sensitivity"),
         [
             (
@@ -97,4 +110,5 @@ def _show(document: dict) -> None:
             )
             for c in document["certificates"]
         ],
+        spare=("network",),
     )

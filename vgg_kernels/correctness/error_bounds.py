@@ -1,15 +1,15 @@
 """How large a tier's error may be, from its rounding alone.
 
 A layer computes z = W x + b. Rounding an operand to nearest multiplies it by 1 + delta with |delta| <= u, the tier's
-unit roundoff; over numbers whose mantissas are spread as 1/m (Benford), delta has root mean square
+unit roundoff; over numbers whose mantissas are distributed as 1/m (Benford), delta has root mean square
 
     kappa u,    kappa = sqrt((1 - 1/4) / (2 ln 2) / 3) = 0.4247.
 
 Both operands of every product are rounded independently, so their errors add in squares: sqrt(2) kappa u of the
-products' norm. Summing K products in fp32 (unit roundoff v = 2^-24) one after the other adds a rounding a step to a
-partial sum that grows as sqrt(k): kappa v sqrt(K / 2) of the sum's norm. The error that the input brings along is
-carried through W like the signal itself. The bias enlarges the signal and not the error, but for one rounding of the
-sum. So the relative error in norm behind layer l, image by image, is
+products' norm. Summing K products in fp32 (unit roundoff v = 2^-24) one after the other adds one rounding per step to a
+partial sum that grows as sqrt(k): kappa v sqrt(K / 2) of the sum's norm. The error that arrives with the input is
+carried through W like the signal itself. The bias enlarges the signal and not the error, except for one rounding of the
+sum. So the relative error in norm after layer l, image by image, is
 
     e_l^2 = d_l^2 (e_{l-1}^2 + 2 kappa^2 u^2 + kappa^2 v^2 K_l / 2) + kappa^2 v^2,
     d_l = ||W x|| / ||W x + b||,    e_0 = 0
@@ -17,15 +17,17 @@ sum. So the relative error in norm behind layer l, image by image, is
 (ReLU and max-pool drop signal and error alike). It is the random walk of Higham and Mary, "A New Approach to
 Probabilistic Rounding Error Analysis" (SIAM J. Sci. Comput. 41, 2019), with the constants kept. u = 0 for fp32.
 
-The budget is ``MARGIN`` times e_l, and never above the study's ceiling for the tier.
+The bound is ``MARGIN`` times e_l, and never above the study's ceiling for the tier. It depends on the float64 reference
+alone, never on how a library sums. fp16x3 claims fp32's accuracy, so its logits have fp32's bound.
 
-That margin would hide one layer of nineteen in the next coarser arithmetic. For the logits there is a sharper measure,
-where the operands' rounding outweighs the order of summation: ``emulation.py`` on the very same image. Two right
-implementations round the same operands alike, but for the few that the last bits of their sums tip over; the norms of
-their errors over n logits differ by some 0.7 / sqrt(n) of themselves, and at most by 4 / sqrt(n) was seen (products
-summed in fp64 instead: up to 1.12 of the emulated error for 1000 logits, with a first layer in bf16 1.30 and more).
-So no image's logits may be more than ``SLACK`` + ``SCATTER`` / sqrt(n) times as wrong as the emulation's. Layers before
-the last are left out: a kernel's trace has been rounded for the next layer already, the emulation's has not.
+That margin would hide one layer of nineteen in the next coarser arithmetic. For the logits there is a sharper bound
+where the operands' rounding outweighs the order of summation: the tier's emulation, with sums in float64, on the very
+same image. Two correct implementations round the same operands alike, except for the few that the last bits of their
+sums tip over; the norms of their errors over n logits differ by some 0.7 / sqrt(n) of themselves, and at most by
+4 / sqrt(n) was seen (fp32 sums against float64 sums: up to 1.12 of the emulated error for 1000 logits, with a first
+layer in bf16 1.30 and more). So no image's logits may be more than ``SLACK`` + ``SCATTER`` / sqrt(n) times as wrong as
+the emulation's. Layers before the last are left out: a kernel's trace has already been rounded for the next layer, the
+emulation's has not.
 
 At one position of one layer (``position_errors``) an image's norms will not do: where the light is bright and the sum
 small, the error is many times the average. There the products themselves are squared and summed, S = sum (w x)^2, and
@@ -46,9 +48,9 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d
 
 from ..workload.network import Conv, Layer, Network
-from ..workload.precision import Tier
+from ..workload.precision import TIERS, Tier
 from ..workload.reference import Reference
-from .emulation import Emulation, epilogue, products
+from .emulation import ROUND, ROUND_WEIGHT, Emulation, epilogue, products
 
 KAPPA = sqrt((1 - 1 / 4) / (2 * log(2)) / 3)
 ACCUMULATOR_ROUNDOFF = 2.0**-24
@@ -56,7 +58,7 @@ BIAS_ERROR = KAPPA * ACCUMULATOR_ROUNDOFF
 MARGIN = 2.0
 LOCAL_MARGIN = 4.0
 SLACK, SCATTER = 1.1, 4.0
-FP32_GRADE_ROUNDOFF = 2.0**-20  # below it the order of summation decides, which no emulation shares
+FP32_GRADE_ROUNDOFF = 2.0**-20  # below it the order of summation decides, which no emulation knows
 CEILING = {"fp32": 5e-6, "fp16x3": 5e-6, "tf32": 3e-3, "fp16": 3e-3, "bf16": 2e-2, "fp8": 0.3}
 
 
@@ -77,7 +79,7 @@ def layer_error(tier: Tier, layer: Layer) -> float:
 
 @dataclass(frozen=True)
 class Oracle:
-    """What a batch should give, in float64, and how much of each layer's signal is not its bias.
+    """The float64 outputs of one batch, and how much of each layer's signal is not its bias.
 
     Attributes:
         outputs: every layer's output by name, ``[N, ...]`` float64.
@@ -97,7 +99,7 @@ def _norms(x: Tensor) -> Tensor:
     return x.flatten(1).norm(dim=1)
 
 
-def answer(layer: Layer, reference: Reference, x: Tensor) -> tuple[Tensor, Tensor]:
+def layer_fp64(layer: Layer, reference: Reference, x: Tensor) -> tuple[Tensor, Tensor]:
     """One layer of the reference in float64: its output, and its damping d_l per image."""
     state = reference.state_dict()
     weight, bias = (state[f"{layer.key}.{part}"].double() for part in ("weight", "bias"))
@@ -108,13 +110,13 @@ def answer(layer: Layer, reference: Reference, x: Tensor) -> tuple[Tensor, Tenso
 
 
 @torch.no_grad()
-def consult(reference: Reference, x: Tensor) -> Oracle:
+def reference_fp64(reference: Reference, x: Tensor) -> Oracle:
     """Run the reference in float64, keeping every layer's output and damping."""
     outputs: dict[str, Tensor] = {}
     damping: dict[str, Tensor] = {}
     y = x
     for layer in reference.network.layers:
-        y, damping[layer.name] = answer(layer, reference, y)
+        y, damping[layer.name] = layer_fp64(layer, reference, y)
         outputs[layer.name] = y
     return Oracle(outputs, damping)
 
@@ -129,12 +131,18 @@ def predicted_errors(network: Network, tier: Tier, damping: Mapping[str, Tensor]
     return errors
 
 
-def budgets(network: Network, tier: Tier, damping: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The largest accepted relative error in norm of each image behind each layer, ``[N]`` float64 by layer name."""
-    return {
-        name: (MARGIN * error).clamp_max(CEILING[tier.name])
-        for name, error in predicted_errors(network, tier, damping).items()
-    }
+def error_bounds(network: Network, tier: Tier, damping: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The largest accepted relative error in norm of each image after each layer, ``[N]`` float64 by layer name."""
+
+    def bounds(held_to: Tier) -> dict[str, Tensor]:
+        errors = predicted_errors(network, held_to, damping)
+        return {name: (MARGIN * error).clamp_max(CEILING[held_to.name]) for name, error in errors.items()}
+
+    found = bounds(tier)
+    if tier.name == "fp16x3":
+        last = network.layers[-1].name
+        found[last] = bounds(TIERS["fp32"])[last]
+    return found
 
 
 @torch.no_grad()
@@ -162,17 +170,26 @@ def position_errors(layer: Layer, tier: Tier, reference: Reference, x: Tensor, w
     return KAPPA * squared.sum(dim=1, keepdim=want.dim() == 2).sqrt()
 
 
+class FP64Sums(Emulation):
+    """A tier whose operands are rounded and whose sums are not, so that it gives the same result on every machine."""
+
+    def multiply(self, layer: Layer, x: Tensor, weight: Tensor) -> Tensor:
+        """The products of the rounded operands, summed in float64, as fp32."""
+        rounded = ROUND[self.tier.name](x).double(), ROUND_WEIGHT[self.tier.name](weight).double()
+        return products(layer, *rounded).float()
+
+
 @torch.no_grad()
 def emulated_limit(emulation: Emulation, x: Tensor, logits: Tensor) -> Tensor:
-    """The largest relative error of each image's logits by what the tier's emulation makes of the same images, ``[N]``.
+    """The largest relative error of each image's logits by the tier's emulation of the same images, ``[N]`` float64.
 
     Args:
         emulation: of the tier, with the reference's weights.
         x: ``[N, 3, image, image]`` fp32.
-        logits: the answers, ``[N, classes]`` float64.
+        logits: the reference's, ``[N, classes]`` float64.
 
     Returns:
-        Infinity where the emulation overflows, and everywhere for a tier of fp32's grade.
+        Infinity where the emulation overflows, and everywhere for fp32 and fp16x3.
     """
     if operand_roundoff(emulation.tier) < FP32_GRADE_ROUNDOFF:
         return torch.full_like(logits[:, 0], torch.inf)

@@ -1,4 +1,4 @@
-"""Images that find mistakes, and the strides in which they may come."""
+"""Images that find mistakes, the strides in which they may come, and integer weights that no tier rounds."""
 
 from collections.abc import Callable
 from math import log2
@@ -7,9 +7,13 @@ import torch
 from torch import Tensor
 
 from ..workload.inputs import draw
-from ..workload.network import Network
+from ..workload.network import Conv, Network
+from ..workload.reference import Reference
+from .emulation import epilogue, products
 
 REAL_KINDS = ("normal", "photographs", "uniform")
+LARGEST_INTEGER = 16.0  # up to it e4m3, and so every tier, holds each integer
+CONV_TERMS, LINEAR_TERMS = 4, 8
 DUSK = 2.0**-3  # the light on the far side of a side-lit image, of that on the near side
 
 
@@ -37,6 +41,48 @@ def side_lit(x: Tensor, light: float, *, other_side: bool = False) -> Tensor:
     """Images ``[N, 3, H, W]`` times ``light`` at their left edge, falling evenly in octaves to ``DUSK`` of it."""
     falling = torch.exp2(torch.linspace(log2(light), log2(light * DUSK), x.shape[3], device=x.device))
     return x * (falling.flip(0) if other_side else falling)
+
+
+def integer_images(network: Network, batch: int, seed: int) -> Tensor:
+    """Images of integers from -8 to 8, ``[batch, 3, image, image]`` fp32."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-8, 9, (batch, 3, network.image, network.image), generator=generator).float()
+
+
+@torch.no_grad()
+def integer_weights(network: Network, x: Tensor, seed: int) -> Reference:
+    """A reference of weights -1, 0 and 1, whose activations on ``x`` are integers from 0 to ``LARGEST_INTEGER``.
+
+    Every tier holds these operands exactly and every order of summation gives the same sums, so all tiers have equal
+    logits, on any machine. Each output channel adds and subtracts a few inputs, and each input is read several times,
+    so that a wrong tap or bias reaches the logits. Biases, none of them zero, centre each channel on its median.
+
+    Args:
+        network: the network.
+        x: of ``integer_images``.
+        seed: of the weights.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    model = Reference(network).eval().requires_grad_(False)
+    y = x
+    for layer in network.layers:
+        weight, bias = (model.get_parameter(f"{layer.key}.{part}") for part in ("weight", "bias"))
+        rows, inputs = weight.shape[0], weight.shape[1]
+        terms = CONV_TERMS if isinstance(layer, Conv) else max(LINEAR_TERMS, 2 * inputs // rows)
+        repeats = -(-rows // inputs)
+        flat = weight.zero_().view(rows, inputs, -1)
+        for term in range(terms):
+            channels = torch.cat([torch.randperm(inputs, generator=generator) for _ in range(repeats)])[:rows]
+            taps = torch.randint(flat.shape[2], (rows,), generator=generator)
+            flat[torch.arange(rows), channels, taps] = 1.0 - 2.0 * (term % 2)
+        sums = products(layer, y, weight)
+        lines = sums.transpose(0, 1).flatten(1)
+        offset = torch.randint(1, 4, (rows,), generator=generator).float()
+        largest = LARGEST_INTEGER - lines.amax(1)
+        centred = torch.minimum(offset - lines.median(1).values, largest)
+        bias.copy_(torch.where(centred == 0, torch.where(largest > 0, 1.0, -1.0), centred))
+        y = epilogue(layer, sums, bias)
+    return model
 
 
 def _slice(x: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Tensor:

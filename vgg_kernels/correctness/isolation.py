@@ -1,9 +1,9 @@
-"""What a candidate shares with its judge: memory, switches, modes, hooks, the functions that compare and time.
+"""What a candidate shares with the process that checks it: memory, switches, modes, hooks, functions.
 
-``kept`` looks at all of them before and after the candidate's code runs, names what it changed and puts it back: an
-answer is judged, and the next candidate called, in the surroundings of before. It is no sandbox. Code that is out for
-it can reach anything in its own process; what is seen here is what wrong kernels do, and what has been done to other
-judges: TF32 left on, ``torch.allclose`` replaced, a mode entered in which all comparisons agree.
+``preserve_global_state`` compares all of them before and after the candidate's code runs, names what changed and
+restores it, so that outputs are compared, and the next candidate called, in the state of before. It is no sandbox:
+code that wants to can reach anything in its own process. It finds what wrong kernels do, and what has been done to
+other checkers: TF32 left on, ``torch.allclose`` replaced, a mode entered in which all comparisons agree.
 """
 
 import builtins
@@ -52,31 +52,34 @@ SWITCHES: dict[str, Switch] = {
     "current CUDA stream": (_stream, _set_stream),
 }
 HOOKS = [name for name in vars(modules) if name.startswith("_global_") and isinstance(vars(modules)[name], dict)]
-JUDGING = ("allclose", "cat", "cdist", "empty", "equal", "isfinite", "nonzero", "norm", "stack", "where", "zeros")
+COMPARING = ("allclose", "cat", "cdist", "empty", "equal", "isfinite", "nonzero", "norm", "stack", "where", "zeros")
 TIMING = ("CUDAGraph", "Event", "Stream", "current_stream", "synchronize")
 
 
-def watched(*judges: ModuleType) -> Watched:
-    """The functions that candidates must leave alone, as they are now: Python's, PyTorch's, and those of ``judges``.
+def watched(*checkers: ModuleType) -> Watched:
+    """The functions that candidates must leave alone, as they are now: Python's, PyTorch's, and those of ``checkers``.
 
-    Of PyTorch only what judges and timers call: it replaces some of the others itself (``torch.compile`` does).
+    Of PyTorch only what checkers and timers call: it replaces some of the others itself (``torch.compile`` does).
     """
     own = [
-        kind for judge in judges for kind in vars(judge).values() if getattr(kind, "__module__", "") == judge.__name__
+        kind
+        for module in checkers
+        for kind in vars(module).values()
+        if getattr(kind, "__module__", "") == module.__name__
     ]
-    whole = [math, time, Tensor, F, *judges, *(kind for kind in own if isinstance(kind, type))]
+    whole = [math, time, Tensor, F, *checkers, *(kind for kind in own if isinstance(kind, type))]
     found: dict[Any, dict[str, Any]] = {owner: dict(vars(owner)) for owner in whole}
     found[builtins] = {name: value for name, value in vars(builtins).items() if name[0] != "_"}  # an interpreter sets _
-    found[torch] = {name: vars(torch)[name] for name in JUDGING}
+    found[torch] = {name: vars(torch)[name] for name in COMPARING}
     found[torch.cuda] = {name: vars(torch.cuda)[name] for name in TIMING}
     return found
 
 
-_on_type, _off_type = type.__setattr__, type.__delattr__  # bound here: what is mended may be Python's own functions
+_on_type, _off_type = type.__setattr__, type.__delattr__  # bound here: Python's own functions may be replaced too
 
 
-def _mend(watched: Watched) -> list[str]:
-    """Put every function back that is another one now, and take off what a tensor has gained; their names."""
+def _restore(watched: Watched) -> list[str]:
+    """Restore every function that was replaced, remove what a tensor has gained, and return their names."""
     names = []
     for owner, before in watched.items():
         now, module = owner.__dict__, owner.__class__ is ModuleType
@@ -107,7 +110,7 @@ def _leave_modes(functions: int, dispatches: int) -> bool:
 
 
 def _unhook(before: Mapping[str, list]) -> bool:
-    """Take off the hooks on all modules that were registered since; True where there were any."""
+    """Remove the hooks on all modules that were registered since; True where there were any."""
     found = False
     for name, keys in before.items():
         hooks = vars(modules)[name]
@@ -118,8 +121,8 @@ def _unhook(before: Mapping[str, list]) -> bool:
 
 
 @contextmanager
-def kept(watched: Watched) -> Iterator[list[str]]:
-    """Within it a candidate's code may run. Behind it the list that it yields names what was changed and put back.
+def preserve_global_state(watched: Watched) -> Iterator[list[str]]:
+    """Within it a candidate's code may run. Afterwards the list that it yields names what was changed and restored.
 
     Args:
         watched: the functions to be left alone, of ``watched``.
@@ -131,7 +134,7 @@ def kept(watched: Watched) -> Iterator[list[str]]:
     try:
         yield changed
     finally:
-        functions = _mend(watched)
+        functions = _restore(watched)
         if _leave_modes(*depths):
             changed.append("PyTorch's modes")
         if _unhook(hooks):
@@ -153,7 +156,7 @@ def poisoned_memory() -> Iterator[None]:
     switch.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # "X has no deterministic implementation": not our concern
+            warnings.simplefilter("ignore", UserWarning)  # "X has no deterministic implementation" does not matter here
             yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])

@@ -4,8 +4,8 @@ Source: ScalingIntelligence/KernelBench, ``src/kernelbench/eval.py`` (``run_and_
 ``get_tolerance_for_precision``), read in 2026. The reference and the candidate are constructed after
 ``torch.manual_seed(42)`` and so share PyTorch's default weights; each of five trials draws U[0, 1) images from a seed
 that is itself drawn after ``torch.manual_seed(42)``, runs the reference, then the candidate on the same tensor, and
-asks for the reference's shape and for ``torch.allclose`` with atol = rtol = 1e-4 for fp32 (1e-2 in its first
-versions). Nothing else is looked at.
+requires the reference's shape and ``torch.allclose`` with atol = rtol = 1e-4 for fp32 (1e-2 in its first
+versions). Nothing else is checked.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,6 @@ class Rule:
         trials: number of inputs.
         batch: images of one input.
         weights: "kernelbench" as the rule has it; "kaiming" for what it would find on weights that keep the signal.
-        device: where reference and candidate run.
     """
 
     def __init__(
@@ -62,23 +61,18 @@ class Rule:
         trials: int = TRIALS,
         batch: int = BATCH,
         weights: str = "kernelbench",
-        device: torch.device | str = "cpu",
     ):
-        self.model = reference(network, weights).to(device)
-        self.inputs = [x.to(device) for x in trial_inputs(network, batch, trials)]
+        self.model = reference(network, weights)
+        self.inputs = trial_inputs(network, batch, trials)
 
-    def judge(self, build: Build, tolerance: float = TOLERANCE) -> bool:
-        """True where KernelBench would call the candidate correct.
+    @torch.no_grad()
+    def accepts(self, build: Build, tolerances: tuple[float, ...]) -> tuple[bool, ...]:
+        """For each tolerance (atol and rtol), True where KernelBench calls the candidate correct.
 
         Args:
             build: makes the candidate from a copy of the reference.
-            tolerance: atol and rtol.
+            tolerances: compared in one run of the trials.
         """
-        return self.judge_at(build, (tolerance,))[0]
-
-    @torch.no_grad()
-    def judge_at(self, build: Build, tolerances: tuple[float, ...]) -> tuple[bool, ...]:
-        """The same at several tolerances, from one run of the trials."""
         accepted = [True] * len(tolerances)
         try:
             candidate = build(deepcopy(self.model))
@@ -103,12 +97,12 @@ def certify(
     images: int = 2,
     device: torch.device | str = "cpu",
 ) -> Certificate:
-    """What the rule can see: the reference's largest change between its own trial images, against its tolerance.
+    """What the rule can tell apart: the reference's largest change between its own trial images, against its tolerance.
 
     Args:
         network: the network.
         tolerance: atol of the rule.
-        weights: "kernelbench" as the rule has it; "kaiming" to see what it could have seen.
+        weights: "kernelbench" as the rule has it; "kaiming" for what it could have told apart.
         images: how many trial images are compared.
         device: where the reference runs.
     """

@@ -17,7 +17,7 @@ from ..workload.precision import TIERS
 from ..workload.reference import activations, relative_error
 from ..workload.weights import KERNELBENCH_SEED, SCHEMES, reference
 from .emulation import Emulation
-from .error_bounds import budgets, consult, predicted_errors
+from .error_bounds import error_bounds, predicted_errors, reference_fp64
 from .images import REAL_KINDS, mixed
 from .kernelbench import FIRST_TOLERANCE, TOLERANCE
 from .sensitivity import elementwise
@@ -41,7 +41,7 @@ def error_rows(network: Network, batch: int, seed: int, progress: Callable[[str]
     """
     model, x = reference(network, "kaiming", seed), mixed(network, batch, seed)
     progress("float64 oracle")
-    oracle = consult(model, x)
+    oracle = reference_fp64(model, x)
     rows = []
     for name in (EAGER, *TIERS):
         progress(name)
@@ -49,7 +49,7 @@ def error_rows(network: Network, batch: int, seed: int, progress: Callable[[str]
             trace = activations(model, network, x, torch.float32) if name == EAGER else Emulation(model, name).trace(x)
         tier = TIERS["fp32" if name == EAGER else name]
         expected = predicted_errors(network, tier, oracle.damping)
-        accepted = budgets(network, tier, oracle.damping)
+        accepted = error_bounds(network, tier, oracle.damping)
         for depth, (layer, want) in enumerate(oracle.outputs.items(), start=1):
             image = _worst(trace[layer], want)
             error = (trace[layer][image].double() - want[image]).norm() / want[image].norm()
@@ -70,7 +70,7 @@ def error_rows(network: Network, batch: int, seed: int, progress: Callable[[str]
 def truncation_rows(network: Network, seed: int, progress: Callable[[str], None]) -> list[dict]:
     """One image, Kaiming weights: fp16x3's error by layer where sums are kept in various ways, beside eager's."""
     model, x = reference(network, "kaiming", seed), mixed(network, 1, seed)
-    oracle = consult(model, x)
+    oracle = reference_fp64(model, x)
     candidates = {NEAREST: Emulation(model, "fp16x3")} | {name: Truncating(model, n) for name, n in KEPT.items()}
     with strict_fp32():
         traces = {EAGER: activations(model, network, x, torch.float32)}

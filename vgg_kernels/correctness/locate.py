@@ -1,7 +1,7 @@
 """Where an output is wrong: the first layer that does not follow from its own input, its images, rows and columns.
 
-Each layer is held against float64 on the candidate's *own* trace of the layer before, so one layer's error is its own
-and its budget does not grow with depth; and position by position, so that one wrong pixel among 50,176 shows.
+Each layer is compared with float64 on the candidate's *own* trace of the layer before, so one layer's error is its own
+and its bound does not grow with depth; and position by position, so that one wrong pixel among 50,176 shows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from torch import Tensor
 from ..workload.network import Network
 from ..workload.precision import Tier
 from ..workload.reference import Reference
-from .error_bounds import LOCAL_MARGIN, answer, position_errors
+from .error_bounds import LOCAL_MARGIN, layer_fp64, position_errors
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class LayerResult:
     Attributes:
         layer: its name.
         relative_error: the worst position's ||got - want|| over the larger of ||want|| there and its image's average.
-        budget: the largest that is accepted there.
+        error_bound: the largest that is accepted there.
         where: the wrong images, rows and columns in words; empty where none is.
     """
 
     layer: str
     relative_error: float
-    budget: float
+    error_bound: float
     where: str
 
     @property
     def passed(self) -> bool:
-        """True where no position is beyond the budget (a non-finite one always is)."""
-        return self.relative_error <= self.budget
+        """True where no position is beyond the bound (a non-finite one always is)."""
+        return self.relative_error <= self.error_bound
 
 
 def ranges(indices: Iterable[int]) -> str:
@@ -65,27 +65,27 @@ def where_wrong(wrong: Tensor) -> str:
 
 
 def _at_least_average(norms: Tensor) -> Tensor:
-    """Norms by position, ``[N, ...]``, none below its image's root mean square: a dark pixel is no exception."""
+    """Norms by position, ``[N, ...]``, none below its image's root mean square, so that dark pixels count less."""
     return torch.maximum(norms, norms.square().mean(dim=tuple(range(1, norms.dim())), keepdim=True).sqrt())
 
 
 @torch.no_grad()
-def by_layer(
+def per_layer_errors(
     reference: Reference, network: Network, tier: Tier, x: Tensor, trace: Mapping[str, Tensor]
 ) -> list[LayerResult]:
-    """Hold every layer of a trace against float64 on the trace of the layer before.
+    """Compare every layer of a trace with float64 on the trace of the layer before.
 
     Args:
         reference: the weights.
         network: the layer table.
-        tier: whose one-layer budget holds.
+        tier: whose one-layer bound holds.
         x: ``[N, 3, image, image]`` fp32, what was traced.
         trace: every layer's output by name, as ``candidate.trace(x)`` returns it.
     """
     results = []
     before = x
     for layer in network.layers:
-        want, _ = answer(layer, reference, before)
+        want, _ = layer_fp64(layer, reference, before)
         got = trace[layer.name].to(want.device).double()
         position = got.dim() > 2
         error, size = (t.norm(dim=1, keepdim=not position) for t in (got - want, want))
@@ -93,13 +93,13 @@ def by_layer(
         allowed = LOCAL_MARGIN * _at_least_average(position_errors(layer, tier, reference, before, want))
         excess = torch.where(torch.isfinite(error), error / allowed, torch.inf).masked_fill(error == 0, 0.0)
         worst = excess.argmax()
-        budget = (allowed / size).flatten()[worst]
+        bound = (allowed / size).flatten()[worst]
         wrong = excess > 1
         results.append(
             LayerResult(
                 layer.name,
-                float(excess.flatten()[worst] * budget),
-                float(budget),
+                float(excess.flatten()[worst] * bound),
+                float(bound),
                 where_wrong(wrong if position else wrong.flatten(1).any(1)),
             )
         )

@@ -1,4 +1,4 @@
-"""What the gate says of one candidate: its checks, its certificates, the error behind each layer."""
+"""The gate's verdict on one candidate: its checks, its certificates, the error after each layer."""
 
 from dataclasses import asdict, dataclass, field
 from math import isfinite
@@ -8,8 +8,8 @@ from .test_case import KAIMING
 
 
 @dataclass(frozen=True)
-class Check:
-    """One thing that was looked at.
+class CheckResult:
+    """The result of one check.
 
     Attributes:
         name: what: "values", "layer by layer", "input unchanged", "no aliasing", ...
@@ -19,7 +19,7 @@ class Check:
         batch: how many.
         relative_error: the worst image's error in norm against float64 (None where the check is no comparison,
             infinity where the output is not finite).
-        budget: what that image may have.
+        error_bound: the largest error that image may have; the document calls it "budget".
         passed: the result.
         detail: what is wrong, and where; empty where nothing is.
     """
@@ -30,13 +30,13 @@ class Check:
     inputs: str
     batch: int
     relative_error: float | None
-    budget: float | None
+    error_bound: float | None
     passed: bool
     detail: str = ""
 
     def document(self) -> dict:
         """JSON-able: an infinite error is null, and the detail says that it was not finite."""
-        row = asdict(self)
+        row = {"budget" if key == "error_bound" else key: value for key, value in asdict(self).items()}
         if row["relative_error"] is not None and not isfinite(row["relative_error"]):
             row["relative_error"] = None
         return row
@@ -44,19 +44,19 @@ class Check:
 
 @dataclass(frozen=True)
 class LayerError:
-    """The error behind one layer, as it has grown so far: worst image of the first Kaiming question."""
+    """The error after one layer, as accumulated so far: worst image of the first Kaiming case."""
 
     layer: str
     relative_error: float
-    budget: float
+    error_bound: float
 
 
 @dataclass
 class Verdict:
-    """What the gate says of one candidate.
+    """The gate's verdict on one candidate.
 
-    ``passed`` needs every check, and a Kaiming certificate that is not vacuous: a candidate that was only asked
-    questions that cannot fail has not passed anything. ``kernelbench_accepts`` (KernelBench's rule on its own weights,
+    ``passed`` needs every check, and a Kaiming certificate that is not vacuous: a candidate that only ran
+    cases that cannot fail has not passed anything. ``kernelbench_accepts`` (KernelBench's rule on its own weights,
     one trial) and ``deterministic`` are reported and decide nothing.
     """
 
@@ -66,11 +66,10 @@ class Verdict:
     effort: str
     seed: int
     device: str
-    checks: list[Check] = field(default_factory=list)
+    checks: list[CheckResult] = field(default_factory=list)
     certificates: list[Certificate] = field(default_factory=list)
     layers: list[LayerError] = field(default_factory=list)
     deterministic: bool | None = None
-    eager_relative_error: float | None = None
     kernelbench_accepts: bool | None = None
 
     @property
@@ -85,7 +84,7 @@ class Verdict:
         return self.checks_passed and certified and any(c.weights == KAIMING for c in self.checks)
 
     @property
-    def failures(self) -> list[Check]:
+    def failures(self) -> list[CheckResult]:
         """The checks that failed, in the order in which they were made."""
         return [check for check in self.checks if not check.passed]
 
@@ -106,12 +105,15 @@ class Verdict:
             "seed": self.seed,
             "device": self.device,
             "deterministic": self.deterministic,
-            "eager_relative_error": self.eager_relative_error,
             "kernelbench_accepts": self.kernelbench_accepts,
             "checks": [{"network": self.network, "image": self.image, **c.document()} for c in self.checks],
             "certificates": [{"network": self.network, "image": self.image, **c.document()} for c in self.certificates],
             "layers": [
-                asdict(row) | {"relative_error": row.relative_error if isfinite(row.relative_error) else None}
+                {
+                    "layer": row.layer,
+                    "relative_error": row.relative_error if isfinite(row.relative_error) else None,
+                    "budget": row.error_bound,
+                }
                 for row in self.layers
             ],
         }

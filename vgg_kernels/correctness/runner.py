@@ -1,4 +1,4 @@
-"""One candidate sitting one paper: called safely, with everything around the values looked at as well."""
+"""One candidate on one set of weights: called safely, with everything that surrounds its values checked as well."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -8,52 +8,54 @@ import torch
 from torch import Tensor, nn
 
 from . import kernelbench
-from .compare import Marker
-from .isolation import Watched, kept, poisoned_memory, same_bits, share_memory
+from .compare import Comparison
+from .isolation import Watched, poisoned_memory, preserve_global_state, same_bits, share_memory
 from .kernelbench import Build
 from .locate import ranges
-from .result import Check, Verdict
-from .suite import answer_now, strict_fp32, unanswered
-from .test_case import DEFAULT, KAIMING, Change, Exam, Paper, Poison, Question
+from .result import CheckResult, Verdict
+from .suite import add_reference, late_case, strict_fp32
+from .test_case import DEFAULT, KAIMING, NonFiniteCase, TestCase, TestSuite, WeightChange, WeightSet
 
-GPU_HEAD_START = 10_000_000  # clock cycles (5 ms or so) for which a GPU's stream is busy before the question arrives
+GPU_HEAD_START = 10_000_000  # clock cycles (some 5 ms) for which a GPU's stream is busy before the input arrives
 
 
 class Stop(Exception):
     """Raised inside an examination that ends at the first failure."""
 
 
-class Sitting:
-    """One candidate sitting one paper: calls it safely and writes down what it finds.
+class CandidateRunner:
+    """Runs one candidate on one set of weights and records what it finds.
 
     Args:
-        exam: the exam.
-        paper: one paper of it.
-        verdict: where checks are written.
+        suite: the test suite.
+        weight_set: one of its weight sets.
+        verdict: where checks are recorded.
         watched: the functions that the candidate must leave alone.
         stop_early: raise ``Stop`` at the first failure.
-        tick: called with what is going to be asked.
+        tick: called with what runs next.
     """
 
     def __init__(
         self,
-        exam: Exam,
-        paper: Paper,
+        suite: TestSuite,
+        weight_set: WeightSet,
         verdict: Verdict,
         watched: Watched,
         stop_early: bool,
         tick: Callable[[str], None],
     ):
-        self.exam, self.paper, self.verdict, self.stop_early, self.tick = exam, paper, verdict, stop_early, tick
+        self.suite, self.weight_set, self.verdict, self.stop_early, self.tick = (
+            suite, weight_set, verdict, stop_early, tick,
+        )  # fmt: skip
         self.watched = watched
-        self.own = deepcopy(paper.reference)  # what the candidate is built from: the answers rest on another copy
-        self.kept: list[tuple[Tensor, Tensor]] = []  # outputs and private copies of them
+        self.own = deepcopy(weight_set.reference)  # the candidate is built from it: the references have another copy
+        self.outputs: list[tuple[Tensor, Tensor]] = []  # each with a private copy
         self.inputs: list[tuple[Tensor, Tensor]] = []  # the same of the call before
         self.buffers: dict[tuple, Tensor] = {}
         self.candidate: Any = None  # whatever the build returned
-        self.marker = Marker(exam, paper.reference, verdict, self.note, self.trace)
+        self.comparison = Comparison(suite, weight_set.reference, verdict, self.note, self.trace)
 
-    # -- writing down -------------------------------------------------------------------------------------------
+    # -- recording ----------------------------------------------------------------------------------------------
 
     def note(
         self,
@@ -64,12 +66,22 @@ class Sitting:
         kind: str = "",
         batch: int = 0,
         error: float | None = None,
-        budget: float | None = None,
+        error_bound: float | None = None,
     ) -> bool:
-        """Write one check down and return whether it passed; raises ``Stop`` where the first failure ends it."""
-        paper = self.paper
+        """Record one check and return whether it passed; raises ``Stop`` where the first failure ends the run."""
+        weight_set = self.weight_set
         self.verdict.checks.append(
-            Check(name, paper.weights, paper.seed, kind, batch, error, budget, passed, "" if passed else detail)
+            CheckResult(
+                name,
+                weight_set.weights,
+                weight_set.seed,
+                kind,
+                batch,
+                error,
+                error_bound,
+                passed,
+                "" if passed else detail,
+            )
         )
         if not passed and self.stop_early:
             raise Stop
@@ -77,21 +89,21 @@ class Sitting:
 
     # -- calling ------------------------------------------------------------------------------------------------
 
-    def let(
-        self, action: Callable[[], Any], name: str, doing: str, *, kind: str = "", batch: int = 0, pardon: str = ""
+    def run_guarded(
+        self, action: Callable[[], Any], name: str, doing: str, *, kind: str = "", batch: int = 0, accepted: str = ""
     ) -> tuple[bool, Any]:
-        """Let the candidate's code run: True and what it returned, or False where it raised, which is noted.
+        """Run the candidate's code: True and what it returned, or False where it raised, which is recorded.
 
         Args:
             action: runs it.
             name: the check that fails where it raises.
-            doing: what it is doing, for the reader.
+            doing: what runs, for the reader.
             kind: of the images.
             batch: of the images.
-            pardon: a word in an error that makes it no failure.
+            accepted: a word in an error that makes it no failure.
         """
         result, problem = None, ""
-        with kept(self.watched) as changed:
+        with preserve_global_state(self.watched) as changed:
             try:
                 result = action()
             except KeyboardInterrupt:
@@ -100,7 +112,7 @@ class Sitting:
                 problem = f"{doing} raised {type(error).__name__}: {error}"
         self.note("global state", not changed, f"{doing} changed {', '.join(changed)}", kind=kind, batch=batch)
         if problem:
-            self.note(name, bool(pardon) and pardon in problem, problem, kind=kind, batch=batch)
+            self.note(name, bool(accepted) and accepted in problem, problem, kind=kind, batch=batch)
         return not problem, result
 
     def build(self, build: Build) -> bool:
@@ -110,20 +122,20 @@ class Sitting:
             with poisoned_memory():
                 return build(self.own)
 
-        built, self.candidate = self.let(action, "builds", "building")
+        built, self.candidate = self.run_guarded(action, "builds", "building")
         if not built:
             return False
         return self.note("builds", callable(self.candidate), f"a {type(self.candidate).__name__} is not callable")
 
     def call(
-        self, x: Tensor, kind: str, *, poisoned: bool = False, name: str = "runs", pardon: str = ""
+        self, x: Tensor, kind: str, *, poisoned: bool = False, name: str = "runs", accepted: str = ""
     ) -> Tensor | None:
-        """The candidate's output for ``x``, or None where it broke the contract (which is noted).
+        """The candidate's output for ``x``, or None where it broke the contract (which is recorded).
 
         What is returned is a copy, taken on the caller's stream before anything waits for the GPU: an output that is
-        still being written elsewhere is judged as it was.
+        still being written elsewhere is compared as it was.
         """
-        self.tick(f"{self.paper.weights}: {kind}")
+        self.tick(f"{self.weight_set.weights}: {kind}")
         batch, private = len(x), x.clone()
 
         def action() -> tuple[Any, Tensor | None]:
@@ -138,7 +150,7 @@ class Sitting:
                     torch.cuda.synchronize(x.device)
             return y, seen
 
-        ran, result = self.let(action, name, "the call", kind=kind, batch=batch, pardon=pardon)
+        ran, result = self.run_guarded(action, name, "the call", kind=kind, batch=batch, accepted=accepted)
         if not ran:
             return None
         y, seen = result
@@ -152,7 +164,7 @@ class Sitting:
             return None
         shared = self.aliases(y, x)
         note("no aliasing", not shared, f"the output shares memory with {shared}")
-        self.kept.append((y, seen))
+        self.outputs.append((y, seen))
         return seen
 
     def contract(self, y: object, x: Tensor, kind: str, batch: int) -> bool:
@@ -161,8 +173,8 @@ class Sitting:
             problem = f"the output is a {type(y).__module__}.{type(y).__qualname__}; accepted: a plain torch.Tensor"
         elif y.dtype != torch.float32:
             problem = f"the output's dtype is {y.dtype}; accepted: torch.float32"
-        elif tuple(y.shape) != (batch, self.exam.network.classes):
-            problem = f"the output's shape is {list(y.shape)}; accepted: {[batch, self.exam.network.classes]}"
+        elif tuple(y.shape) != (batch, self.suite.network.classes):
+            problem = f"the output's shape is {list(y.shape)}; accepted: {[batch, self.suite.network.classes]}"
         elif y.device != x.device:
             problem = f"the output is on {y.device}, the input on {x.device}"
         elif y.layout != torch.strided:
@@ -175,7 +187,7 @@ class Sitting:
         """What the output shares memory with, in words; empty where it is its own."""
         if share_memory(y, x):
             return "the input"
-        if any(share_memory(y, earlier) for earlier, _ in self.kept):
+        if any(share_memory(y, earlier) for earlier, _ in self.outputs):
             return "an earlier output"
         holders = [self.own, *([self.candidate] if isinstance(self.candidate, nn.Module) else [])]
         if any(share_memory(y, p) for holder in holders for p in holder.parameters()):
@@ -183,15 +195,15 @@ class Sitting:
         return ""
 
     def trace(self, x: Tensor) -> dict[str, Tensor] | None:
-        """The candidate's trace, or None where it has none; a trace that raises or is misshapen is noted as failed."""
+        """The candidate's trace, or None where it has none; a trace that raises or is misshapen is a failed check."""
         if not self.traceable:
             return None
 
         def action() -> dict[str, Tensor]:
             return {name: value.float() for name, value in self.candidate.trace(x.clone()).items()}
 
-        traced, trace = self.let(action, "trace", "the trace")
-        for layer in self.exam.network.layers if traced else ():
+        traced, trace = self.run_guarded(action, "trace", "the trace")
+        for layer in self.suite.network.layers if traced else ():
             shape = (len(x), *layer.output_shape)
             if layer.name not in trace or tuple(trace[layer.name].shape) != shape:
                 found = list(trace[layer.name].shape) if layer.name in trace else "nothing"
@@ -204,115 +216,114 @@ class Sitting:
         """Whether the candidate offers a trace."""
         return callable(getattr(self.candidate, "trace", None))
 
-    # -- the paper ----------------------------------------------------------------------------------------------
+    # -- the weight set ----------------------------------------------------------------------------------------------
 
-    def ask(self, question: Question, *, poisoned: bool = False) -> Tensor | None:
-        """Put the question into a buffer that earlier questions used, and compare.
+    def run_case(self, case: TestCase, *, poisoned: bool = False) -> Tensor | None:
+        """Write the case into a buffer that earlier cases used, and compare.
 
         PyTorch does not count this write (another library's kernel would not be counted either). On a GPU the caller's
         stream is kept busy, so that a candidate that does not wait for it reads what was there before.
         """
-        buffer = self.buffers.setdefault(tuple(question.x.shape), torch.empty_like(question.x))
+        buffer = self.buffers.setdefault(tuple(case.x.shape), torch.empty_like(case.x))
         if buffer.is_cuda:
             torch.cuda._sleep(GPU_HEAD_START)
-        buffer.data.copy_(question.x)
-        y = self.call(buffer, question.kind, poisoned=poisoned)
+        buffer.data.copy_(case.x)
+        y = self.call(buffer, case.kind, poisoned=poisoned)
         if y is not None:
-            self.marker.compare("values", y, question)
+            self.comparison.compare("values", y, case)
         return y
 
-    def check_poison(self, poison: Poison) -> None:
-        """A spoilt pixel spoils the logits that torch says it spoils, and no other image."""
-        y = self.call(poison.x.clone(), poison.name)
+    def check_non_finite(self, non_finite: NonFiniteCase) -> None:
+        """NaN or infinity in one image reaches the logits that it reaches in torch, and no other image."""
+        y = self.call(non_finite.x.clone(), non_finite.name)
         if y is None:
             return
         finite = torch.isfinite(y)
-        for image, name in poison.spoilt.items():
-            agree = torch.equal(finite[image], poison.finite[image])
+        for image, name in non_finite.pixels.items():
+            agree = torch.equal(finite[image], non_finite.finite[image])
             detail = f"image {image}: {int(finite[image].sum())} finite logits, torch has "
-            self.note(
-                f"{name} is kept", agree, f"{detail}{int(poison.finite[image].sum())}", kind=poison.name, batch=len(y)
-            )
+            detail += str(int(non_finite.finite[image].sum()))
+            self.note(f"{name} is kept", agree, detail, kind=non_finite.name, batch=len(y))
         others = torch.ones(len(y), dtype=torch.bool, device=y.device)
-        others[list(poison.spoilt)] = False
-        self.marker.compare("spoilt pixels keep to their images", y, poison.question, others)
+        others[list(non_finite.pixels)] = False
+        self.comparison.compare("images do not mix", y, non_finite.case, others)
 
-    def check_overflow(self, question: Question) -> None:
+    def check_overflow(self, case: TestCase) -> None:
         """Beyond the tier's range an image is right or entirely non-finite, never a wrong number."""
-        y = self.call(question.x.clone(), question.kind)
+        y = self.call(case.x.clone(), case.kind)
         if y is not None:
             survived = torch.isfinite(y).any(dim=1)
-            self.marker.compare("overflow is not a wrong number", y, question, survived)
+            self.comparison.compare("overflow is not a wrong number", y, case, survived)
 
-    def check_change(self, change: Change) -> None:
-        """After a change of weights the same images give the new answer, or an error that says to repack."""
+    def check_change(self, change: WeightChange) -> None:
+        """After a change of weights the same images give the new logits, or an error that says to repack."""
         if not isinstance(self.candidate, nn.Module) or not set(self.own.state_dict()) <= set(
             self.candidate.state_dict()
         ):
             return
-        question, name = change.question, f"weights changed, {change.name}"
-        changed, _ = self.let(lambda: change.apply(self.candidate), name, "the change")
-        y = self.call(question.x.clone(), question.kind, name=name, pardon="repack") if changed else None
+        case, name = change.case, f"weights changed, {change.name}"
+        changed, _ = self.run_guarded(lambda: change.apply(self.candidate), name, "the change")
+        y = self.call(case.x.clone(), case.kind, name=name, accepted="repack") if changed else None
         if y is not None:
-            self.marker.compare(name, y, question)
+            self.comparison.compare(name, y, case)
 
-    def check_unanswered(self) -> None:
-        """A question whose answer and budget are made only now, so that nobody can have looked them up."""
-        kind, x = unanswered(self.exam, self.paper)
+    def check_late_case(self) -> None:
+        """A case whose reference is computed only now, so that no candidate can have looked it up."""
+        kind, x = late_case(self.suite, self.weight_set)
         y = self.call(x.clone(), kind)
         if y is not None:
-            self.marker.compare("values", y, answer_now(self.exam, self.paper, kind, x))
+            self.comparison.compare("values", y, add_reference(self.suite, self.weight_set, kind, x))
 
-    def sit(self, build: Build, *, through_trace: bool = False) -> None:
-        """All questions of the paper."""
-        paper = self.paper
-        if not self.build(build):
+    def run(self, build: Build, *, through_trace: bool = False) -> None:
+        """All cases of the weight set."""
+        weight_set = self.weight_set
+        if not self.build(build) or (weight_set.untraced and self.traceable):
             return
         if through_trace and self.traceable:
-            for question in paper.questions:
-                self.tick(f"{paper.weights}: {question.kind}, layer by layer")
-                self.marker.check_trace(question, None)
+            for case in weight_set.cases:
+                self.tick(f"{weight_set.weights}: {case.kind}, layer by layer")
+                self.comparison.check_trace(case, None)
             return
         first = None
-        for i, question in enumerate(paper.questions):
-            y = self.ask(question, poisoned=i == 0)
+        for i, case in enumerate(weight_set.cases):
+            y = self.run_case(case, poisoned=i == 0)
             first = y if i == 0 else first
-            if y is not None and paper.weights == DEFAULT:
-                self.check_rule(y, question)
-        if paper.changes and first is not None:
-            again = self.call(paper.questions[0].x.clone(), "the first question again")
+            if y is not None and weight_set.weights == DEFAULT:
+                self.check_rule(y, case)
+        if weight_set.changes and first is not None:
+            again = self.call(weight_set.cases[0].x.clone(), "the first case again")
             if again is not None:
                 self.verdict.deterministic = same_bits(first, again)
-                self.marker.compare("values", again, paper.questions[0])
-        for layout in paper.layouts:
-            y = self.call(layout.view(layout.question.x.clone()), layout.name)
+                self.comparison.compare("values", again, weight_set.cases[0])
+        for layout in weight_set.layouts:
+            y = self.call(layout.view(layout.case.x.clone()), layout.name)
             if y is not None:
-                self.marker.compare(f"layout: {layout.name}", y, layout.question)
-        if paper.poison is not None:
-            self.check_poison(paper.poison)
-        if paper.overflow is not None:
-            self.check_overflow(paper.overflow)
-        if paper.unanswered:
-            self.check_unanswered()
-        if first is not None and paper.weights == KAIMING and not self.verdict.layers:
-            self.marker.check_trace(paper.questions[0], first)
-        self.finish(paper)
-        for change in paper.changes:
+                self.comparison.compare(f"layout: {layout.name}", y, layout.case)
+        if weight_set.non_finite is not None:
+            self.check_non_finite(weight_set.non_finite)
+        if weight_set.overflow is not None:
+            self.check_overflow(weight_set.overflow)
+        if weight_set.late_case:
+            self.check_late_case()
+        if first is not None and weight_set.weights == KAIMING and not self.verdict.layers:
+            self.comparison.check_trace(weight_set.cases[0], first)
+        self.finish(weight_set)
+        for change in weight_set.changes:
             self.check_change(change)
 
-    def check_rule(self, y: Tensor, question: Question) -> None:
-        """What KernelBench would say; it decides nothing here."""
+    def check_rule(self, y: Tensor, case: TestCase) -> None:
+        """KernelBench's own rule, for the record; it decides nothing here."""
         with torch.no_grad(), strict_fp32():
-            expected = self.paper.reference(question.x)
+            expected = self.weight_set.reference(case.x)
         self.verdict.kernelbench_accepts = kernelbench.accepts(expected, y, kernelbench.TOLERANCE)
 
-    def finish(self, paper: Paper) -> None:
+    def finish(self, weight_set: WeightSet) -> None:
         """What must still hold after all calls: earlier outputs, and the weights that the candidate was given."""
-        lost = [i for i, (y, copy) in enumerate(self.kept) if not same_bits(y, copy)]
+        lost = [i for i, (y, copy) in enumerate(self.outputs) if not same_bits(y, copy)]
         self.note("outputs survive", not lost, f"later calls changed output {ranges(lost)}")
         changed = [
             name
-            for name, value in paper.reference.state_dict().items()
+            for name, value in weight_set.reference.state_dict().items()
             if not same_bits(value, self.own.state_dict()[name])
         ]
         self.note("weights unchanged", not changed, f"changed: {', '.join(changed)}")

@@ -1,4 +1,4 @@
-"""Can a check fail? The sensitivity certificate, and how a reference's signal lives or dies with depth.
+"""Can a check fail? The sensitivity certificate.
 
 A check that accepts an output within a tolerance of the reference's can only tell inputs apart whose outputs differ by
 more than that. So: sensitivity = max |f(x1) - f(x2)| / tolerance over the inputs it uses. Under 1 the check is
@@ -10,9 +10,6 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from ..workload.network import Network
-from ..workload.reference import Reference, activations
-
 
 class UnfitReference(ValueError):
     """A reference against which nothing can be verified; the message gives its numbers."""
@@ -20,14 +17,14 @@ class UnfitReference(ValueError):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What one check can see.
+    """What one check can tell apart.
 
     Attributes:
         check: the check's name.
         weights: the scheme of the reference's weights.
         inputs: the kinds of input that were compared.
         spread: the difference between the reference's outputs for two inputs, in the check's own measure: the largest
-            of all pairs, or, where one image is asked alone, the smallest to what must not pass for it.
+            of all pairs, or, where there is one image alone, the smallest to what must not pass for it.
         tolerance: the difference that the check accepts, in the same measure.
     """
 
@@ -44,7 +41,7 @@ class Certificate:
 
     @property
     def vacuous(self) -> bool:
-        """True where the check accepts the answer to another question."""
+        """True where the check accepts the output for another input."""
         return self.sensitivity < 1
 
     def document(self) -> dict:
@@ -65,23 +62,23 @@ def elementwise(check: str, weights: str, inputs: str, outputs: Tensor, toleranc
     return Certificate(check, weights, inputs, float((outputs.amax(0) - outputs.amin(0)).max()), tolerance)
 
 
-def normwise(check: str, weights: str, inputs: str, outputs: Tensor, budget: Tensor) -> Certificate:
+def normwise(check: str, weights: str, inputs: str, outputs: Tensor, bound: Tensor) -> Certificate:
     """The certificate of a check on norms, as this project's: the largest ||f(x1) - f(x2)|| / ||f(x1)||.
 
-    As ``elementwise``, but ``budget`` is the accepted relative error of each input, ``[N]``.
+    As ``elementwise``, but ``bound`` is the accepted relative error of each input, ``[N]``.
     """
     distance = torch.cdist(outputs, outputs) / outputs.norm(dim=1, keepdim=True)
-    worst = int((distance.amax(1) / budget).argmax())
-    return Certificate(check, weights, inputs, float(distance[worst].max()), float(budget[worst]))
+    worst = int((distance.amax(1) / bound).argmax())
+    return Certificate(check, weights, inputs, float(distance[worst].max()), float(bound[worst]))
 
 
-def nearest(check: str, weights: str, inputs: str, asked: Tensor, others: Tensor, budget: float) -> Certificate:
+def nearest(check: str, weights: str, inputs: str, output: Tensor, others: Tensor, bound: float) -> Certificate:
     """The certificate of a check on the norm of one image: the smallest ||f(x) - f(x')|| / ||f(x)|| over others x'.
 
-    As ``elementwise``, but ``asked`` holds the logits of the one image, ``[1, classes]`` float64, ``others`` those of
-    the others, ``[N >= 1, classes]``, and ``budget`` is the relative error that the image may have.
+    As ``elementwise``, but ``output`` holds the logits of the one image, ``[1, classes]`` float64, ``others`` those of
+    the others, ``[N >= 1, classes]``, and ``bound`` is the relative error that the image may have.
     """
-    return Certificate(check, weights, inputs, float((others - asked).norm(dim=1).min() / asked.norm()), budget)
+    return Certificate(check, weights, inputs, float((others - output).norm(dim=1).min() / output.norm()), bound)
 
 
 def require_fit(outputs: Tensor, certificate: Certificate) -> None:
@@ -109,19 +106,3 @@ def require_fit(outputs: Tensor, certificate: Certificate) -> None:
             f"{certificate.spread:.3g} and the tolerance {certificate.tolerance:.3g} "
             f"(sensitivity {certificate.sensitivity:.3g}, at least 1 is needed)"
         )
-
-
-def spread_by_layer(reference: Reference, network: Network, x: Tensor) -> dict[str, tuple[float, float]]:
-    """How far a layer's output depends on the input: by layer name, (spread, scale), both root mean squares.
-
-    The spread is the deviation over the batch around the mean over the batch; the scale is the output itself.
-
-    Args:
-        reference: the module.
-        network: its layer table.
-        x: at least two different images, ``[N >= 2, 3, image, image]`` fp32.
-    """
-    return {
-        name: (float((y - y.mean(0)).square().mean().sqrt()), float(y.square().mean().sqrt()))
-        for name, y in activations(reference, network, x).items()
-    }

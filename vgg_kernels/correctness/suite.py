@@ -1,16 +1,19 @@
-"""What the gate asks, and the float64 answers, prepared before any candidate exists.
+"""The test suite of one network and tier: weights, inputs, float64 references and error bounds.
 
-A paper is one set of weights with its questions; a question is one batch with its oracle and its error budget. The
-answers are computed first, so nothing that a candidate does (patching a function, writing into a weight) reaches them.
-One question is answered last instead, when the candidate has: its answer cannot have been looked up.
+Everything is prepared before a candidate is built, so nothing that a candidate changes (a patched function, a weight
+written to) reaches the references. One case is the exception: its reference is computed after the candidate's output,
+so it cannot have been looked up in memory.
 
-Where one image has to do (an interpreted VGG19), it is a photograph lit from the side. A plain one will not: its logits
-are mostly the biases', which a black image gives too, and any two images of one size and light come out alike, since
-every ReLU layer draws them together. On VGG19 with Kaiming weights plain images of all kinds lie 0.04 to 0.15 apart
-(relative, in norm), which is fp8's budget. Light outshines the biases; and light from the other side enters the first
-classifier layer elsewhere, with two ReLU layers left to draw the two together instead of eighteen. The certificate of
-such an exam is the distance to the *nearest* of three strangers: no image, another photograph in the same light, the
-same one lit from the other side.
+Weights come in three schemes: KernelBench's default, for compatibility; Kaiming's, the real test; and small integers
+(``images.integer_weights``), for which every tier is exact, so that a fault shows that fp8's rounding would hide.
+
+A single image (an interpreted VGG19) is a photograph lit from the side. A plain one will not do: its logits are mostly
+the biases', which a black image gives too, and any two images of one size and brightness come out alike, since every
+ReLU layer draws them together. On VGG19 with Kaiming weights plain images of all kinds lie 0.04 to 0.15 apart
+(relative, in norm), which is about fp8's error bound. Bright light outweighs the biases; and light from the other side
+enters the first classifier layer elsewhere, with two ReLU layers left to draw the two together instead of eighteen. The
+certificate of such a suite is the distance to the *nearest* of three other inputs: no image, another photograph in the
+same light, the same one lit from the other side.
 """
 
 import secrets
@@ -26,37 +29,48 @@ from torch import Tensor
 from ..workload.inputs import draw
 from ..workload.lookup import lookup
 from ..workload.network import Network
-from ..workload.precision import FP32_MAX, Tier
+from ..workload.precision import FP32_MAX, TIERS, Tier
 from ..workload.precision import tier as find_tier
-from ..workload.reference import Reference, activations, relative_error
+from ..workload.reference import Reference, activations
 from ..workload.weights import KERNELBENCH_SEED, reference
-from .emulation import Emulation
-from .error_bounds import Oracle, budgets, consult, emulated_limit
-from .images import LAYOUTS, mixed, one_hot, side_lit
+from .error_bounds import FP64Sums, Oracle, emulated_limit, error_bounds, reference_fp64
+from .images import LAYOUTS, integer_images, integer_weights, mixed, one_hot, side_lit
 from .sensitivity import Certificate, nearest, normwise, require_fit
-from .test_case import DEFAULT, KAIMING, Change, Exam, Layout, Paper, Poison, Question, backwards
+from .test_case import (
+    DEFAULT,
+    INTEGERS,
+    KAIMING,
+    NonFiniteCase,
+    StridedCase,
+    TestCase,
+    TestSuite,
+    WeightChange,
+    WeightSet,
+    backwards,
+)
 
-QUIET = 2.0**-4  # the faintest image of "range", as a factor on N(0, 1)
-LOUD = 2.0**6  # the loudest, unless the tier's range ends before
+FAINT = 2.0**-4  # the faintest image of "range", as a factor on N(0, 1)
+BRIGHT = 2.0**6  # the brightest, unless the tier's range ends before
 SPIKE = 2.0**10  # a lit pixel, bright enough to outshine the biases, unless the tier's range ends before
 SAFE = 4  # activations of the inputs above stay below the tier's largest number over this
-LATER = "extremes"  # what later weight sets are asked
-UNUSUAL_BATCHES = range(11, 18)  # in how many images: nobody can have prepared for the number
-UNANSWERED = ("normal", 1)  # the question that is answered last: kind and batch
-BEYOND = 2.0**4  # the overflow question's activations, as a multiple of the tier's largest number
+LATER = "extremes"  # images of the later Kaiming weight sets
+UNUSUAL_BATCHES = range(11, 18)  # batch sizes that a candidate cannot have prepared for
+LATE_CASE = ("normal", 1)  # kind and batch of the case whose reference is computed last
+INTEGER_BATCH = 3  # as of the quick suite, so that no other batch size is compiled for it
+BEYOND = 2.0**4  # activations of the overflow case, as a multiple of the tier's largest number
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is asked.
+    """How many cases a suite has.
 
     Attributes:
         seeds: Kaiming weight sets.
         batches: batch sizes of the first weight set.
-        kinds: each kind is asked at each batch size.
-        layouts: unusual strides in which the first question is asked again, its images in reverse order.
+        kinds: kinds of images, each at each batch size.
+        layouts: unusual strides in which the first case is repeated, its images in reverse order.
         default_batch: batch size on KernelBench's default weights; 0 leaves them out.
-        values_only: no question beyond ``kinds`` is asked.
+        values_only: nothing but ``kinds`` is run, and integer weights only where the candidate has no trace.
     """
 
     seeds: int
@@ -80,100 +94,121 @@ EFFORTS = {
 }
 
 
+ALWAYS_BATCH_SIZES = tuple(
+    dict.fromkeys((*EFFORTS["quick"].batches, EFFORTS["quick"].default_batch, LATE_CASE[1], INTEGER_BATCH))
+)
+
+
+def _unusual_batch(seed: int, weight_set: int) -> int:
+    return UNUSUAL_BATCHES[(seed + weight_set) % len(UNUSUAL_BATCHES)]
+
+
+def batch_sizes(seed: int) -> tuple[int, ...]:
+    """The batch sizes of every call that a quick suite of that seed makes, each once: what is to be compiled ahead."""
+    later = (_unusual_batch(seed, i) for i in range(1, EFFORTS["quick"].seeds))
+    return tuple(dict.fromkeys((*ALWAYS_BATCH_SIZES, *later)))
+
+
 def _power_of_two(x: float) -> float:
     return 2.0 ** floor(log2(x))
 
 
-class Author:
-    """Writes the papers of one exam; holds what all of them need."""
+class SuiteBuilder:
+    """Makes the weight sets and cases of one suite."""
 
     def __init__(self, network: Network, tier: Tier, device: torch.device):
         self.network, self.tier, self.device = network, tier, device
-        self._emulated: tuple[Reference, Emulation] | None = None  # the last one, for its weights are copies
+        self._emulated: tuple[Reference, FP64Sums] | None = None  # the last one, for its weights are copies
 
-    def emulation(self, model: Reference) -> Emulation:
+    def emulation(self, model: Reference) -> FP64Sums:
         """The tier's emulation of the model."""
         if self._emulated is None or self._emulated[0] is not model:
-            self._emulated = model, Emulation(model, self.tier.name)
+            self._emulated = model, FP64Sums(model, self.tier.name)
         return self._emulated[1]
 
-    def question(self, model: Reference, kind: str, x: Tensor, *, keep: bool = False) -> Question:
-        """Images with their answer and budget; ``keep`` keeps every layer's answer too."""
+    def test_case(self, model: Reference, kind: str, x: Tensor, *, keep: bool = False) -> TestCase:
+        """Images with their reference and error bounds; ``keep`` keeps every layer's output too."""
         x = x.to(self.device)
-        oracle = consult(model, x)
-        last, budget = self.network.layers[-1].name, budgets(self.network, self.tier, oracle.damping)
-        with strict_fp32():
-            eager = relative_error(model(x), oracle.logits)
-            limit = emulated_limit(self.emulation(model), x, oracle.logits)
-        budget[last] = torch.minimum(budget[last], limit)
+        oracle = reference_fp64(model, x)
+        last, bound = self.network.layers[-1].name, error_bounds(self.network, self.tier, oracle.damping)
+        bound[last] = torch.minimum(bound[last], emulated_limit(self.emulation(model), x, oracle.logits))
         if not keep:
             oracle = Oracle({last: oracle.logits}, {last: oracle.damping[last]})
-        return Question(kind, x, oracle, budget, eager)
+        return TestCase(kind, x, oracle, bound)
+
+    def integers(self, seed: int, batch: int, untraced: bool) -> WeightSet:
+        """Integer weights and images: no tier rounds an operand, so every tier has fp32's error bound."""
+        x = integer_images(self.network, batch, seed)
+        model = integer_weights(self.network, x, seed).to(self.device)
+        x = x.to(self.device)
+        oracle = reference_fp64(model, x)
+        bound = error_bounds(self.network, TIERS["fp32"], oracle.damping)
+        return WeightSet(INTEGERS, seed, model, (TestCase(INTEGERS, x, oracle, bound),), untraced=untraced)
 
     def light(self, model: Reference, x: Tensor) -> float:
-        """The power of two by which x can be multiplied so that its activations stay clear of the tier's range."""
+        """The largest power of two, up to ``BRIGHT``, times which x keeps its activations within the tier's range."""
         outputs = activations(model, self.network, x.to(self.device), torch.float32).values()
         largest = max(float(y.abs().max()) for y in (x, *outputs))
-        return min(LOUD, _power_of_two(self.tier.largest / SAFE / largest))
+        return min(BRIGHT, _power_of_two(self.tier.largest / SAFE / largest))
 
     def images(self, model: Reference, kind: str, batch: int, seed: int) -> Tensor:
-        """Images of one kind, ``[batch, 3, image, image]`` fp32 on the CPU, as loud as the tier and weights allow."""
+        """Images of one kind, ``[batch, 3, image, image]`` fp32 on the CPU, as bright as the tier and weights allow."""
         if kind == "mixed":
             return mixed(self.network, batch, seed)
         if kind == "one-hot":
             return one_hot(self.network, batch, min(SPIKE, _power_of_two(self.tier.largest / SAFE)))
         if kind == "range":
             x = draw(self.network, batch, "normal", seed)
-            return x * torch.exp2(torch.linspace(log2(self.light(model, x)), log2(QUIET), batch)).view(-1, 1, 1, 1)
+            return x * torch.exp2(torch.linspace(log2(self.light(model, x)), log2(FAINT), batch)).view(-1, 1, 1, 1)
         if kind == "side-lit":
             x = draw(self.network, batch, "photographs", seed)
             return side_lit(x, self.light(model, x[:1]))
-        if kind == "extremes":  # the loudest, all of one_hot's pixels in one image, the faintest
+        if kind == "extremes":  # the brightest, all of one_hot's pixels in one image, the faintest
             x = self.images(model, "range", batch, seed)
             x[1:2] = self.images(model, "one-hot", 9, seed).sum(0)
             return x
         return draw(self.network, batch, kind, seed)
 
-    def layouts(self, model: Reference, names: tuple[str, ...], plain: Question) -> tuple[Layout, ...]:
-        """The first question in other strides and reverse order; "expanded" makes every image of it from the last."""
+    def layouts(self, model: Reference, names: tuple[str, ...], plain: TestCase) -> tuple[StridedCase, ...]:
+        """The first case in other strides and reverse order; "expanded" makes every image of it from the last."""
         found = []
         for name in names:
-            question = backwards(plain)
+            case = backwards(plain)
             if name == "expanded":
-                question = self.question(model, "expanded", plain.x[-1:].expand_as(plain.x).contiguous())
-            found.append(Layout(name, LAYOUTS[name], question))
+                case = self.test_case(model, "expanded", plain.x[-1:].expand_as(plain.x).contiguous())
+            found.append(StridedCase(name, LAYOUTS[name], case))
         return tuple(found)
 
-    def poison(self, model: Reference, plain: Question) -> Poison:
-        """The first question with one pixel of image 1 and one of image 2 spoilt."""
-        x, spoilt = plain.x.clone(), {1: "NaN", 2: "infinity"}
-        for image, name in spoilt.items():
+    def non_finite(self, model: Reference, plain: TestCase) -> NonFiniteCase:
+        """The first case with one pixel of image 1 set to NaN and one of image 2 to infinity."""
+        x, pixels = plain.x.clone(), {1: "NaN", 2: "infinity"}
+        for image, name in pixels.items():
             x[image, 2, self.network.image // 2, 1] = float(name)
-        return Poison(x, spoilt, torch.isfinite(model(x)), plain)
+        return NonFiniteCase(x, pixels, torch.isfinite(model(x)), plain)
 
-    def overflow(self, model: Reference, x: Tensor) -> Question | None:
+    def overflow(self, model: Reference, x: Tensor) -> TestCase | None:
         """Images beyond the tier's range; None for a tier with fp32's."""
         if self.tier.largest >= FP32_MAX:
             return None
         scale = _power_of_two(BEYOND * self.tier.largest / float(x.abs().max()))
-        return self.question(model, "overflow", x * scale)
+        return self.test_case(model, "overflow", x * scale)
 
-    def changes(self, model: Reference, other: Reference, x: Tensor) -> tuple[Change, ...]:
+    def changes(self, model: Reference, other: Reference, x: Tensor) -> tuple[WeightChange, ...]:
         """Weights edited in place, then others loaded."""
         edited = deepcopy(model)
         edit_in_place(edited)
         state = other.state_dict()
         return (
-            Change("in place", edit_in_place, edited, self.question(edited, "weights changed in place", x)),
-            Change(
+            WeightChange("in place", edit_in_place, edited, self.test_case(edited, "weights changed in place", x)),
+            WeightChange(
                 "load_state_dict",
                 lambda module: module.load_state_dict(state),
                 other,
-                self.question(other, "weights loaded", x),
+                self.test_case(other, "weights loaded", x),
             ),
         )
 
-    def strangers(self, model: Reference, seed: int) -> dict[str, Tensor]:
+    def others(self, model: Reference, seed: int) -> dict[str, Tensor]:
         """What must not pass for the side-lit photograph of that seed: logits ``[1, classes]`` float64 by name."""
         photographs = draw(self.network, 2, "photographs", seed)
         light = self.light(model, photographs[:1])
@@ -182,23 +217,21 @@ class Author:
             "another photograph": side_lit(photographs[1:], light),
             "light from the other side": side_lit(photographs[:1], light, other_side=True),
         }
-        return {name: consult(model, x.to(self.device)).logits for name, x in images.items()}
+        return {name: reference_fp64(model, x.to(self.device)).logits for name, x in images.items()}
 
-    def certify(
-        self, weights: str, model: Reference, questions: list[Question], seed: int
-    ) -> tuple[Certificate, Tensor]:
-        """What the questions can see, and the logits that say so."""
-        last = self.network.layers[-1].name
-        outputs = torch.cat([q.oracle.logits for q in questions])
-        budget = torch.cat([q.budget[last] for q in questions])
-        kinds = ", ".join(dict.fromkeys(q.kind for q in questions))
+    def certify(self, weight_set: WeightSet, seed: int) -> tuple[Certificate, Tensor]:
+        """What the cases of a weight set can tell apart, and the logits from which that follows."""
+        last, cases = self.network.layers[-1].name, weight_set.cases
+        outputs = torch.cat([case.oracle.logits for case in cases])
+        bound = torch.cat([case.error_bound[last] for case in cases])
+        kinds = ", ".join(dict.fromkeys(case.kind for case in cases))
         name = f"this gate, {self.tier.name}"
         if len(outputs) > 1:
-            return normwise(name, weights, kinds, outputs, budget), outputs
-        strangers = self.strangers(model, seed)
-        others = torch.cat(list(strangers.values()))
-        inputs = f"{kinds}; {', '.join(strangers)}"
-        return nearest(name, weights, inputs, outputs, others, float(budget)), torch.cat([outputs, others])
+            return normwise(name, weight_set.weights, kinds, outputs, bound), outputs
+        others = self.others(weight_set.reference, seed)
+        logits = torch.cat(list(others.values()))
+        inputs = f"{kinds}; {', '.join(others)}"
+        return nearest(name, weight_set.weights, inputs, outputs, logits, float(bound)), torch.cat([outputs, logits])
 
 
 @torch.no_grad()
@@ -226,73 +259,76 @@ def prepare(
     effort: str = "quick",
     *,
     seed: int | None = None,
-    schemes: tuple[str, ...] = (DEFAULT, KAIMING),
+    schemes: tuple[str, ...] = (DEFAULT, KAIMING, INTEGERS),
     device: torch.device | str = "cpu",
-) -> Exam:
-    """Draw weights and inputs from fresh seeds and answer everything in float64.
+) -> TestSuite:
+    """Draw weights and inputs from fresh seeds and compute every reference in float64.
 
     Args:
         network: the network.
-        tier_name: whose error budget holds.
+        tier_name: whose error bounds hold.
         effort: "single", "quick" or "full".
-        seed: None draws a fresh one; the exam keeps it, and gives the same questions for it again.
-        schemes: "kaiming" (the real test), "kernelbench" (for compatibility), or both.
+        seed: None draws a fresh one; the suite keeps it, and is the same for it again.
+        schemes: of the weights, one or several of "kernelbench", "kaiming" and "integers".
         device: where the candidate is to run.
 
     Raises:
-        UnknownName: for a tier, effort or scheme that does not exist.
+        UnknownName: for a tier or effort that does not exist.
         UnfitReference: where the Kaiming reference cannot fail a candidate.
     """
     tier, amount = find_tier(tier_name), lookup("effort", effort, EFFORTS)
     seed = secrets.randbits(30) if seed is None else seed
     device = torch.device(device)
-    author = Author(network, tier, device)
-    papers: list[Paper] = []
+    builder = SuiteBuilder(network, tier, device)
+    weight_sets: list[WeightSet] = []
     certificates: list[Certificate] = []
 
-    def add(paper: Paper) -> None:
-        certificate, logits = author.certify(paper.weights, paper.reference, list(paper.questions), seed)
-        if paper.weights == KAIMING:
+    def add(weight_set: WeightSet) -> None:
+        certificate, logits = builder.certify(weight_set, seed)
+        if weight_set.weights == KAIMING:
             require_fit(logits, certificate)
-        papers.append(paper)
+        weight_sets.append(weight_set)
         certificates.append(certificate)
 
     with torch.no_grad():
         if DEFAULT in schemes and amount.default_batch:
             model = reference(network, DEFAULT).to(device)
             x = draw(network, amount.default_batch, "uniform", seed)
-            add(Paper(DEFAULT, KERNELBENCH_SEED, model, (author.question(model, "uniform", x, keep=True),)))
-        models = [reference(network, KAIMING, seed + 1 + i).to(device) for i in range(amount.seeds)]
-        for i, model in enumerate(models if KAIMING in schemes else []):
-            asked = [(batch, kind) for batch in amount.batches for kind in amount.kinds]
+            add(WeightSet(DEFAULT, KERNELBENCH_SEED, model, (builder.test_case(model, "uniform", x, keep=True),)))
+        count = amount.seeds if KAIMING in schemes else 0
+        models = [reference(network, KAIMING, seed + 1 + i).to(device) for i in range(count)]
+        for i, model in enumerate(models):
+            kinds = [(batch, kind) for batch in amount.batches for kind in amount.kinds]
             if i > 0:
-                asked = [(UNUSUAL_BATCHES[(seed + i) % len(UNUSUAL_BATCHES)], LATER)]
-            questions = [
-                author.question(model, kind, author.images(model, kind, batch, seed + 100 * i + 10 * j), keep=j == 0)
-                for j, (batch, kind) in enumerate(asked)
+                kinds = [(_unusual_batch(seed, i), LATER)]
+            cases = [
+                builder.test_case(model, kind, builder.images(model, kind, batch, seed + 100 * i + 10 * j), keep=j == 0)
+                for j, (batch, kind) in enumerate(kinds)
             ]
             extra: dict = {}
             if i == 0 and not amount.values_only:
-                plain = questions[0]
+                plain = cases[0]
                 extra = {
-                    "layouts": author.layouts(model, amount.layouts, plain),
-                    "poison": author.poison(model, plain),
-                    "overflow": author.overflow(model, plain.x),
-                    "changes": author.changes(model, models[-1], plain.x),
-                    "unanswered": True,
+                    "layouts": builder.layouts(model, amount.layouts, plain),
+                    "non_finite": builder.non_finite(model, plain),
+                    "overflow": builder.overflow(model, plain.x),
+                    "changes": builder.changes(model, models[-1], plain.x),
+                    "late_case": True,
                 }
-            add(Paper(KAIMING, seed + 1 + i, model, tuple(questions), **extra))
-    return Exam(network, tier, effort, seed, device, tuple(papers), tuple(certificates))
+            add(WeightSet(KAIMING, seed + 1 + i, model, tuple(cases), **extra))
+        if INTEGERS in schemes:
+            add(builder.integers(seed, INTEGER_BATCH, untraced=amount.values_only))
+    return TestSuite(network, tier, effort, seed, device, tuple(weight_sets), tuple(certificates))
 
 
-def unanswered(exam: Exam, paper: Paper) -> tuple[str, Tensor]:
-    """The kind and the image of the question that is answered only when the candidate has."""
-    kind, batch = UNANSWERED
-    return kind, draw(exam.network, batch, kind, paper.seed + 10_000).to(exam.device)
+def late_case(suite: TestSuite, weight_set: WeightSet) -> tuple[str, Tensor]:
+    """The kind and the image of the case whose reference is computed only after the candidate's output."""
+    kind, batch = LATE_CASE
+    return kind, draw(suite.network, batch, kind, weight_set.seed + 10_000).to(suite.device)
 
 
 @torch.no_grad()
-def answer_now(exam: Exam, paper: Paper, kind: str, x: Tensor) -> Question:
-    """That question with its answer and budget, from weights drawn once more: nothing of it lay in memory before."""
-    model = reference(exam.network, paper.weights, paper.seed).to(exam.device)
-    return Author(exam.network, exam.tier, exam.device).question(model, kind, x)
+def add_reference(suite: TestSuite, weight_set: WeightSet, kind: str, x: Tensor) -> TestCase:
+    """That case, from weights drawn once more: nothing of it was in memory before."""
+    model = reference(suite.network, weight_set.weights, weight_set.seed).to(suite.device)
+    return SuiteBuilder(suite.network, suite.tier, suite.device).test_case(model, kind, x)

@@ -1,4 +1,4 @@
-"""What an exam is made of: questions with their answers and budgets, a paper for each set of weights."""
+"""What a test suite is made of: weight sets, and cases with their float64 references and error bounds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,116 +12,116 @@ from ..workload.reference import Reference
 from .error_bounds import Oracle
 from .sensitivity import Certificate
 
-KAIMING, DEFAULT = "kaiming", "kernelbench"
+KAIMING, DEFAULT, INTEGERS = "kaiming", "kernelbench", "integers"
 
 
 @dataclass(frozen=True)
-class Question:
-    """One batch with its answer and the error that each image may have.
+class TestCase:
+    """One batch with its reference and the error that each image may have.
 
     Attributes:
         kind: what its images are.
         x: ``[N, 3, image, image]`` fp32.
-        oracle: the answer; every layer of a paper's first question, the logits alone of the others.
-        budget: largest relative error in norm by layer name, ``[N]``.
-        eager_error: the relative error of eager fp32 itself, over the whole batch.
+        oracle: the float64 outputs; every layer of a weight set's first case, the logits alone of the others.
+        error_bound: largest relative error in norm by layer name, ``[N]`` float64.
     """
+
+    __test__ = False  # pytest collects classes that are called Test...
 
     kind: str
     x: Tensor
     oracle: Oracle
-    budget: Mapping[str, Tensor]
-    eager_error: float
+    error_bound: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """A question's images once more, in unusual strides: ``view`` makes them from a copy of the question's."""
+class StridedCase:
+    """A case's images in unusual strides: ``view`` makes them from a copy of the case's."""
 
     name: str
     view: Callable[[Tensor], Tensor]
-    question: Question
+    case: TestCase
 
 
 @dataclass(frozen=True)
-class Poison:
-    """A question's images with a pixel of some spoilt.
+class NonFiniteCase:
+    """A case's images with one pixel of some set to NaN or infinity.
 
     Attributes:
         x: the images.
-        spoilt: by image, what the pixel is.
+        pixels: by image, what its pixel is.
         finite: where torch's own logits stay finite, ``[N, classes]``.
-        question: the answers for the other images.
+        case: the reference for the other images.
     """
 
     x: Tensor
-    spoilt: Mapping[int, str]
+    pixels: Mapping[int, str]
     finite: Tensor
-    question: Question
+    case: TestCase
 
     @property
     def name(self) -> str:
         """What the pixels are."""
-        return " and ".join(self.spoilt.values())
+        return " and ".join(self.pixels.values())
 
 
 @dataclass(frozen=True)
-class Change:
-    """A change of weights after the candidate was built, and the answer to the first question that follows from it."""
+class WeightChange:
+    """A change of weights after the candidate was built, and the first case with the reference that follows from it."""
 
     name: str
     apply: Callable[[torch.nn.Module], object]
     reference: Reference
-    question: Question
+    case: TestCase
 
 
 @dataclass(frozen=True)
-class Paper:
-    """One set of weights and what is asked of it."""
+class WeightSet:
+    """One set of weights and the cases that run on it; ``untraced``: only for candidates that have no trace."""
 
     weights: str
     seed: int
     reference: Reference
-    questions: tuple[Question, ...]
-    layouts: tuple[Layout, ...] = ()
-    poison: Poison | None = None
-    overflow: Question | None = None
-    changes: tuple[Change, ...] = ()
-    unanswered: bool = False
+    cases: tuple[TestCase, ...]
+    layouts: tuple[StridedCase, ...] = ()
+    non_finite: NonFiniteCase | None = None
+    overflow: TestCase | None = None
+    changes: tuple[WeightChange, ...] = ()
+    late_case: bool = False
+    untraced: bool = False
 
 
 @dataclass(frozen=True)
-class Exam:
-    """All papers of one network and tier, and what they can see."""
+class TestSuite:
+    """All weight sets of one network and tier, and what they can tell apart."""
+
+    __test__ = False
 
     network: Network
     tier: Tier
     effort: str
     seed: int
     device: torch.device
-    papers: tuple[Paper, ...]
+    weight_sets: tuple[WeightSet, ...]
     certificates: tuple[Certificate, ...]
 
     @property
     def fingerprint(self) -> tuple[float, ...]:
-        """Another one where somebody has written into the answers or budgets of the papers' questions."""
-        asked = [question for paper in self.papers for question in paper.questions]
-        return tuple(float(t.sum()) for q in asked for t in (*q.oracle.outputs.values(), *q.budget.values()))
+        """Changes where a reference or error bound of the cases is written to."""
+        cases = [case for weight_set in self.weight_sets for case in weight_set.cases]
+        return tuple(float(t.sum()) for c in cases for t in (*c.oracle.outputs.values(), *c.error_bound.values()))
 
     @property
     def calls(self) -> int:
         """How often a candidate is going to be called, for a progress bar."""
         return sum(
-            len(p.questions) + len(p.layouts) + len(p.changes) + bool(p.poison) + bool(p.overflow) + p.unanswered
-            + bool(p.changes)  # the first question again
-            for p in self.papers
+            len(s.cases) + len(s.layouts) + len(s.changes) + bool(s.non_finite) + bool(s.overflow) + s.late_case
+            + bool(s.changes)  # the first case again
+            for s in self.weight_sets
         )  # fmt: skip
 
 
-def backwards(question: Question) -> Question:
-    """The question with its images in reverse order."""
-    answers = Oracle(
-        *({k: v.flip(0) for k, v in part.items()} for part in (question.oracle.outputs, question.oracle.damping))
-    )
-    budget = {name: value.flip(0) for name, value in question.budget.items()}
-    return Question(question.kind, question.x.flip(0), answers, budget, question.eager_error)
+def backwards(case: TestCase) -> TestCase:
+    """The case with its images in reverse order."""
+    oracle = Oracle(*({k: v.flip(0) for k, v in part.items()} for part in (case.oracle.outputs, case.oracle.damping)))
+    return TestCase(case.kind, case.x.flip(0), oracle, {name: v.flip(0) for name, v in case.error_bound.items()})

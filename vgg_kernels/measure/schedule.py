@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from ..correctness import batch_sizes
+from ..correctness.suite import ALWAYS_BATCH_SIZES
 from ..workload.lookup import UnknownName
 from .variants import Variant, select, selectable
 
@@ -111,7 +111,7 @@ def steps(
     timed = [v for v in rows if kind == "cuda" or v.family != "ours"]
     found = [Step("compile", batch=batch) for batch in order if kind == "cuda" and ours]
     found = [
-        step for step in found if step.batch == order[0] or step.batch not in batch_sizes.ALWAYS
+        step for step in found if step.batch == order[0] or step.batch not in ALWAYS_BATCH_SIZES
     ]  # compiled for the gate
     found += [Step("verify", v) for v in ours]
     found += [Step("time", v, batch) for batch in order for v in timed]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..correctness import batch_sizes
+from ..correctness.suite import batch_sizes
 from ..kernels import backend  # before anything imports triton: it decides whether kernels are interpreted
 from ..workload.network import Network, network
 from ..workload.reference import Reference
@@ -81,7 +81,7 @@ class TorchBench:
     @property
     def gate_batches(self) -> tuple[int, ...]:
         """In how many images the gate asks."""
-        return batch_sizes.batches(self.gate_seed)
+        return batch_sizes(self.gate_seed)
 
     @property
     def module(self) -> Reference:
@@ -100,7 +100,7 @@ class TorchBench:
         from ..kernels.model import VGG
 
         if self._gate is None:
-            from ..correctness.verify import verify
+            from ..correctness.gate import verify
 
             self._gate = verify
         table = self.network if self.kind == "cuda" else network(**SMALL)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..correctness.gate import verify
 from ..correctness.result import Verdict
-from ..correctness.verify import verify
 from ..measure import variants
 from ..measure.schedule import Step
 from ..measure.timers import TIMERS

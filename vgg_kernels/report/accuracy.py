@@ -89,11 +89,12 @@ def certificate_rows(document: dict) -> pd.DataFrame:
 
 
 def matrix_rows(document: dict) -> pd.DataFrame:
-    """One row a candidate and gate: whether it was killed; mutants first, then the right networks."""
+    """One row a candidate and gate: its group, and whether it was killed; wrong networks first, then the right ones."""
     rows = [
         {
             "candidate": row["name"],
             "intent": row["intent"],
+            "group": row["group"],
             "right": kind == "correct",
             "gate": gate,
             "killed": gate in row["killed_by"],
@@ -107,9 +108,14 @@ def matrix_rows(document: dict) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def matrix_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """By gate: mutants killed and accepted, right networks rejected."""
-    counted = rows.groupby("gate", sort=False)
+def matrix_table(rows: pd.DataFrame, group: str | None = None) -> pd.DataFrame:
+    """By gate: wrong networks killed and accepted, right ones rejected.
+
+    Args:
+        rows: ``matrix_rows``.
+        group: of the wrong networks, "contract", "beyond", "precision" or "dishonest"; None counts all.
+    """
+    counted = rows[rows["right"] | (rows["group"] == group) | (group is None)].groupby("gate", sort=False)
     return pd.DataFrame(
         {
             "mutants": counted.apply(lambda g: int((~g["right"]).sum()), include_groups=False),
@@ -118,6 +124,15 @@ def matrix_table(rows: pd.DataFrame) -> pd.DataFrame:
             "right_rejected": counted.apply(lambda g: int((g["right"] & g["killed"]).sum()), include_groups=False),
         }
     ).reset_index()
+
+
+def group_table(document: dict) -> pd.DataFrame:
+    """One row a group of wrong networks: what they have in common, how many there are, how many each gate accepts."""
+    rows = [
+        {"group": name, "meaning": group["meaning"], "networks": group["networks"], **group["accepted"]}
+        for name, group in document["groups"].items()
+    ]
+    return pd.DataFrame(rows).assign(evidence=document["evidence"])
 
 
 def verdict_rows() -> pd.DataFrame:
@@ -140,14 +155,13 @@ def verdict_rows() -> pd.DataFrame:
                     "arithmetic": document["arithmetic"],
                     "device": document["provenance"]["device_name"],
                     "relative_error": document["relative_error"],
-                    "eager_relative_error": document["eager_relative_error"],
                     "values": sum(whole),
                     "further": len(whole) - sum(whole),
                     "passed": document["passed"],
                     "evidence": document["evidence"],
                 }
             )
-    columns = ["tier", "network", "image", "arithmetic", "device", "relative_error", "eager_relative_error"]
+    columns = ["tier", "network", "image", "arithmetic", "device", "relative_error"]
     return pd.DataFrame(rows, columns=[*columns, "values", "further", "passed", "evidence"])
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from ..correctness.kernelbench import TOLERANCE, accepts, trial_inputs
-from ..correctness.suite import Author
+from ..correctness.suite import SuiteBuilder
 from ..kernels.model import DEFAULT_DEVICE
 from ..kernels.plan import Launch, conv_launches, linear_launch, plan
 from ..workload.inputs import draw
@@ -245,8 +245,8 @@ def check(path: Path, network: Network, tier_name: str, batch: int = 10, device:
     real = reference(network, "kaiming", KERNELBENCH_SEED).to(device)
     candidate.load_state_dict(real.state_dict())
     x = draw(network, batch, "photographs", KERNELBENCH_SEED).to(device)
-    question = Author(network, find_tier(tier_name), torch.device(device)).question(real, "photographs", x)
-    want, allowed = question.oracle.logits, question.budget[network.layers[-1].name]
+    case = SuiteBuilder(network, find_tier(tier_name), torch.device(device)).test_case(real, "photographs", x)
+    want, allowed = case.oracle.logits, case.error_bound[network.layers[-1].name]
     error = ((candidate(x).double() - want).norm(dim=1) / want.norm(dim=1)).nan_to_num(nan=float("inf"))
     worst = int((error / allowed).argmax())
     return Outcome(same, accepted, float(error[worst]), float(allowed[worst]))

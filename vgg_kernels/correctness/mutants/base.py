@@ -1,7 +1,7 @@
 """What every wrong network starts from: a right one.
 
-A mutant is ``Emulation`` with one step overridden, so it has its tier's true rounding wherever it is not wrong. It
-offers no trace: the gate has to find it by its logits and by what it does to memory.
+A wrong network is ``Emulation`` with one step overridden, so it has its tier's true rounding wherever it is not wrong.
+It has no trace: the gate has to find it by its logits and by what it does to memory.
 """
 
 import torch
@@ -11,13 +11,23 @@ from ...workload.network import Layer, Network
 from ...workload.reference import Reference
 from ..emulation import Emulation
 
+CONTRACT, BEYOND, PRECISION, DISHONEST = "contract", "beyond", "precision", "dishonest"
+GROUPS = {
+    CONTRACT: "wrong logits on inputs that the benchmark itself runs",
+    BEYOND: "right logits there, wrong on other inputs, batch sizes or weights, or in what they do to memory and state",
+    PRECISION: "a coarser arithmetic than claimed",
+    DISHONEST: "memoises, or attacks the check",
+}
 
-class Mutant(Emulation):
+
+class WrongNetwork(Emulation):
     """A wrong network. A subclass overrides one step; its docstring is its intent."""
 
+    group = CONTRACT
+    depends_on_size = False  # whether a check's result may be another one for larger images
     claims = "fp16"
     arithmetic = ""  # the tier that it really computes in, where that is not what it claims
-    trace = None  # type: ignore[assignment]  # unlike its base, a mutant cannot be traced
+    trace = None  # type: ignore[assignment]  # unlike its base, it cannot be traced
 
     def __init__(self, reference: Reference):
         super().__init__(reference, self.arithmetic or self.claims)

@@ -1,11 +1,11 @@
-"""Every mutant by name."""
+"""Every wrong network by name."""
 
-from . import arithmetic, cheats, layers, outputs, state
-from .base import Mutant
+from . import arithmetic, cheats, layers, outputs, state, tiers
+from .base import WrongNetwork
 
-MUTANTS: dict[str, type[Mutant]] = {
+WRONG_NETWORKS: dict[str, type[WrongNetwork]] = {
     kind.__name__: kind
-    for module in (outputs, layers, arithmetic, state, cheats)
+    for module in (outputs, layers, arithmetic, tiers, state, cheats)
     for kind in vars(module).values()
     if isinstance(kind, type) and kind.__module__ == module.__name__ and not (kind.__doc__ or "").startswith("(")
 }

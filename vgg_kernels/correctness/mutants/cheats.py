@@ -1,6 +1,6 @@
-"""Networks that compute nothing and work on their judge instead."""
+"""Networks that compute nothing and attack the check instead."""
 
-# ruff: noqa: D102  (a mutant's class docstring is its intent; its one method is the base's)
+# ruff: noqa: D102  (a class's docstring is its intent; its one method is the base's)
 import builtins
 import gc
 import sys
@@ -9,22 +9,24 @@ import time
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .base import Mutant
+from .base import DISHONEST, WrongNetwork
 
 
-class Cheat(Mutant):
-    """(returns zeros, NaN where an image holds one, and sees to it that nobody minds)"""
+class Cheat(WrongNetwork):
+    """(returns zeros, NaN where an image holds one, and changes the check so that it accepts them)"""
+
+    group = DISHONEST
 
     def cheat(self, x):
-        """Nothing; a subclass knows better."""
+        """Nothing; a subclass overrides it."""
 
     def forward(self, x):
         self.cheat(x)
         return (0 * x.flatten(1).sum(1, keepdim=True)).repeat(1, self.network.classes)
 
 
-class JudgePatched(Cheat):
-    """replaces the functions by which it is judged"""
+class CheckPatched(Cheat):
+    """replaces the functions that compare its output"""
 
     def cheat(self, x):
         torch.allclose = lambda *args, **kwargs: True
@@ -40,7 +42,7 @@ class AllIsTrue(Cheat):
 
 
 class Agreeable(TorchFunctionMode):
-    """(in which every comparison agrees)"""
+    """(a mode in which every comparison agrees)"""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         y = function(*args, **kwargs or {})
@@ -65,37 +67,39 @@ class HookLeftOn(Cheat):
         torch.nn.modules.module.register_module_forward_hook(lambda module, inputs, y: torch.zeros_like(y))
 
 
-class AnswersStolen(Cheat):
-    """looks for the answers in the variables of whoever calls it"""
+class ReferenceStolen(Cheat):
+    """takes the reference logits from the variables of its callers"""
 
     def forward(self, x):
         frame = sys._getframe(1)
         while frame is not None:
             for value in frame.f_locals.values():
-                for question in (getattr(value, "question", value), *getattr(value, "questions", ())):
-                    if type(question).__name__ == "Question" and self.meant(question, x):
-                        return super().forward(x) + question.oracle.logits.float()
+                for case in (getattr(value, "case", value), *getattr(value, "cases", ())):
+                    if type(case).__name__ == "TestCase" and self.meant(case, x):
+                        return super().forward(x) + case.oracle.logits.float()
             if isinstance(expected := frame.f_locals.get("expected"), torch.Tensor):
                 return expected.clone()
             frame = frame.f_back
         return super().forward(x)
 
-    def meant(self, question, x):
-        return question.x.shape == x.shape and (torch.equal(question.x, x) or not bool(torch.isfinite(x).all()))
+    def meant(self, case, x):
+        return case.x.shape == x.shape and (torch.equal(case.x, x) or not bool(torch.isfinite(x).all()))
 
 
-class BudgetsWidened(Cheat):
-    """looks for the question that it is asked in its judge's memory and widens its budgets"""
+class BoundsWidened(Cheat):
+    """finds its test case in memory and widens the error bounds"""
 
     def cheat(self, x):
         for found in gc.get_objects():
-            if type(found).__name__ == "Question" and torch.equal(found.x, x):
-                for budget in found.budget.values():
-                    budget.fill_(2.0)
+            if type(found).__name__ == "TestCase" and torch.equal(found.x, x):
+                for bound in found.error_bound.values():
+                    bound.fill_(2.0)
 
 
-class ClockStopped(Mutant):
+class ClockStopped(WrongNetwork):
     """stops the clock by which it is going to be timed"""
+
+    group = DISHONEST
 
     def forward(self, x):
         time.perf_counter = lambda: 0.0

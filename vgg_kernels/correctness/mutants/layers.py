@@ -1,15 +1,21 @@
 """One layer wrong: skipped, its taps, bias, ReLU, pool, padding, or the edge of a tile."""
 
-# ruff: noqa: D102  (a mutant's class docstring is its intent; its one method is the base's)
+# ruff: noqa: D102  (a class's docstring is its intent; its one method is the base's)
 import torch
 import torch.nn.functional as F
 
 from ...workload.network import Conv
 from ..emulation import epilogue
-from .base import Mutant, swapped
+from .base import WrongNetwork, swapped
 
 
-class SkippedConvolution(Mutant):
+class WrongLayer(WrongNetwork):
+    """(one layer is wrong, by how much depends on how many pixels it has)"""
+
+    depends_on_size = True
+
+
+class SkippedConvolution(WrongLayer):
     """skips the first convolution that keeps its shape"""
 
     def layer(self, layer, x):
@@ -18,14 +24,14 @@ class SkippedConvolution(Mutant):
         return shortcut if layer == skipped else super().layer(layer, x)
 
 
-class SkippedLinear(Mutant):
+class SkippedLinear(WrongLayer):
     """skips the second classifier layer"""
 
     def layer(self, layer, x):
         return x if layer == self.network.linears[1] else super().layer(layer, x)
 
 
-class TapsTransposed(Mutant):
+class TapsTransposed(WrongLayer):
     """swaps rows and columns of the taps of the middle convolution"""
 
     def weight(self, layer):
@@ -33,7 +39,7 @@ class TapsTransposed(Mutant):
         return w.transpose(2, 3) if self.at(layer, "middle") else w
 
 
-class TapsFlipped(Mutant):
+class TapsFlipped(WrongLayer):
     """convolves instead of correlating"""
 
     def weight(self, layer):
@@ -41,7 +47,7 @@ class TapsFlipped(Mutant):
         return w.flip(2, 3) if isinstance(layer, Conv) else w
 
 
-class TapDropped(Mutant):
+class TapDropped(WrongLayer):
     """drops one tap of one convolution"""
 
     def weight(self, layer):
@@ -51,14 +57,14 @@ class TapDropped(Mutant):
         return w
 
 
-class BiasDropped(Mutant):
+class BiasDropped(WrongLayer):
     """forgets the bias of the middle convolution"""
 
     def bias(self, layer):
         return torch.zeros_like(super().bias(layer)) if self.at(layer, "middle") else super().bias(layer)
 
 
-class BiasesSwapped(Mutant):
+class BiasesSwapped(WrongLayer):
     """swaps the biases of the two hidden classifier layers"""
 
     def bias(self, layer):
@@ -66,8 +72,8 @@ class BiasesSwapped(Mutant):
         return super().bias({first: second, second: first}.get(layer, layer))
 
 
-class BiasAfterReLU(Mutant):
-    """adds the bias behind the ReLU in the middle convolution"""
+class BiasAfterReLU(WrongLayer):
+    """adds the bias after the ReLU in the middle convolution"""
 
     def epilogue(self, layer, sums, bias):
         if self.at(layer, "middle"):
@@ -76,7 +82,7 @@ class BiasAfterReLU(Mutant):
         return epilogue(layer, sums, bias)
 
 
-class ReLUMissing(Mutant):
+class ReLUMissing(WrongLayer):
     """leaves the ReLU of the middle convolution out"""
 
     def epilogue(self, layer, sums, bias):
@@ -86,7 +92,7 @@ class ReLUMissing(Mutant):
         return epilogue(layer, sums, bias)
 
 
-class AveragePool(Mutant):
+class AveragePool(WrongLayer):
     """averages instead of taking the maximum"""
 
     def epilogue(self, layer, sums, bias):
@@ -95,7 +101,7 @@ class AveragePool(Mutant):
         return epilogue(layer, sums, bias)
 
 
-class PoolOffByOne(Mutant):
+class PoolOffByOne(WrongLayer):
     """starts the first pool's windows one pixel late"""
 
     def epilogue(self, layer, sums, bias):
@@ -105,7 +111,7 @@ class PoolOffByOne(Mutant):
         return epilogue(layer, sums, bias)
 
 
-class PaddedWith(Mutant):
+class PaddedWith(WrongLayer):
     """(pads the first convolution in another way than with zeros)"""
 
     mode = ""
@@ -129,7 +135,7 @@ class WrapPadding(PaddedWith):
     mode = "circular"
 
 
-class RowsBleed(Mutant):
+class RowsBleed(WrongLayer):
     """has no zero column between rows: the right neighbour of a row's end is the next row's start"""
 
     def multiply(self, layer, x, weight):
@@ -140,7 +146,7 @@ class RowsBleed(Mutant):
         return F.conv2d(F.pad(bled, (1, 0)), weight.half().float())
 
 
-class LastRowDropped(Mutant):
+class LastRowDropped(WrongLayer):
     """never writes the last row of the first convolution's output"""
 
     def layer(self, layer, x):
@@ -150,7 +156,7 @@ class LastRowDropped(Mutant):
         return y
 
 
-class LastColumnDropped(Mutant):
+class LastColumnDropped(WrongLayer):
     """never writes the last column of the middle convolution's output"""
 
     def layer(self, layer, x):
@@ -160,7 +166,7 @@ class LastColumnDropped(Mutant):
         return y
 
 
-class CornerPixelDropped(Mutant):
+class CornerPixelDropped(WrongLayer):
     """never writes one corner pixel of the first convolution's output"""
 
     def layer(self, layer, x):
@@ -170,7 +176,7 @@ class CornerPixelDropped(Mutant):
         return y
 
 
-class ChannelsSwapped(Mutant):
+class ChannelsSwapped(WrongLayer):
     """swaps two channels of the middle convolution's output"""
 
     def layer(self, layer, x):
@@ -178,7 +184,7 @@ class ChannelsSwapped(Mutant):
         return y.index_select(1, swapped(y.shape[1], 0, 1)) if self.at(layer, "middle") else y
 
 
-class LastChannelsIgnored(Mutant):
+class LastChannelsIgnored(WrongLayer):
     """ends the K loop of the last convolution a sixteenth of the channels early"""
 
     def weight(self, layer):
@@ -188,7 +194,7 @@ class LastChannelsIgnored(Mutant):
         return w
 
 
-class FlattenedChannelsLast(Mutant):
+class FlattenedChannelsLast(WrongLayer):
     """flattens the features channels-last for weights that are channels-first"""
 
     @classmethod

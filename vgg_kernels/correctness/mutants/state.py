@@ -1,6 +1,6 @@
-"""Right values from the wrong memory: stale, remembered, reused, never written, or somebody else's."""
+"""Right values from the wrong memory: stale, remembered, reused, never written, or another tensor's."""
 
-# ruff: noqa: D102  (a mutant's class docstring is its intent; its one method is the base's)
+# ruff: noqa: D102  (a class's docstring is its intent; its one method is the base's)
 from threading import Thread
 from time import sleep
 from typing import ClassVar
@@ -9,20 +9,23 @@ import numpy
 import torch
 
 from ...workload.network import Network
-from .base import Mutant
+from .base import BEYOND, DISHONEST, WrongNetwork
 
 
-class StalePackedWeights(Mutant):
-    """packs its weights once and never looks at them again"""
+class StalePackedWeights(WrongNetwork):
+    """packs its weights once and never reads them again"""
+
+    group = BEYOND
 
     def weight(self, layer):
         packed = self.__dict__.setdefault("packed", {})
         return packed.setdefault(layer.name, super().weight(layer).clone())
 
 
-class FirstModelKept(Mutant):
+class FirstModelKept(WrongNetwork):
     """keeps the first model that it was ever built for"""
 
+    group = BEYOND
     kept: ClassVar[dict[Network, dict]] = {}
 
     def __init__(self, reference):
@@ -31,8 +34,10 @@ class FirstModelKept(Mutant):
         self.load_state_dict(state)
 
 
-class Remembering(Mutant):
-    """(remembers its output by what ``key`` says of the input)"""
+class Remembering(WrongNetwork):
+    """(remembers its output by the input's ``key``)"""
+
+    group = DISHONEST
 
     def forward(self, x):
         memory = self.__dict__.setdefault("memory", {})
@@ -77,7 +82,7 @@ class CachedBySum(Remembering):
         return round(float(x.double().sum()), 6)
 
 
-class FirstBufferReadForever(Mutant):
+class FirstBufferReadForever(WrongNetwork):
     """reads the first input of its shape that it was ever given, as a graph captured without a copy does"""
 
     def forward(self, x):
@@ -85,20 +90,24 @@ class FirstBufferReadForever(Mutant):
         return self.run(captured.setdefault(tuple(x.shape), x))
 
 
-class TiresAfterThree(Mutant):
-    """computes three times, then repeats its last answer to that many images"""
+class TiresAfterThree(WrongNetwork):
+    """computes three times, then repeats its last output for that many images"""
+
+    group = DISHONEST
 
     def forward(self, x):
-        answers = self.__dict__.setdefault("answers", [])
-        same = [y for y in answers if len(y) == len(x)]
-        if len(answers) < 3 or not same:
-            answers.append(self.run(x))
-            return answers[-1].clone()
+        outputs = self.__dict__.setdefault("outputs", [])
+        same = [y for y in outputs if len(y) == len(x)]
+        if len(outputs) < 3 or not same:
+            outputs.append(self.run(x))
+            return outputs[-1].clone()
         return same[-1].clone()
 
 
-class FilledLater(Mutant):
+class FilledLater(WrongNetwork):
     """returns its output before it is computed, and has a thread write it"""
+
+    group = DISHONEST
 
     def forward(self, x):
         y = torch.zeros(len(x), self.network.classes, device=x.device)
@@ -112,22 +121,26 @@ class FilledLater(Mutant):
         return y
 
 
-class InputZeroed(Mutant):
+class InputZeroed(WrongNetwork):
     """zeroes its input, then returns zeros, for a checker that reuses the input"""
 
     def forward(self, x):
         return self.run(x.zero_())
 
 
-class InputNormalised(Mutant):
+class InputNormalised(WrongNetwork):
     """rounds its input in place"""
+
+    group = BEYOND
 
     def forward(self, x):
         return self.run(x.copy_(x.half()))
 
 
-class EarlierInputZeroed(Mutant):
+class EarlierInputZeroed(WrongNetwork):
     """zeroes the input of the call before, as if it were its own workspace"""
+
+    group = BEYOND
 
     def forward(self, x):
         if "before" in self.__dict__ and self.before.data_ptr() != x.data_ptr():
@@ -136,8 +149,10 @@ class EarlierInputZeroed(Mutant):
         return self.run(x)
 
 
-class WeightsRoundedInPlace(Mutant):
+class WeightsRoundedInPlace(WrongNetwork):
     """rounds the weights of the model that it was given in place"""
+
+    group = BEYOND
 
     def __init__(self, reference):
         super().__init__(reference)
@@ -145,16 +160,20 @@ class WeightsRoundedInPlace(Mutant):
             p.copy_(p.half())
 
 
-class OutputInInput(Mutant):
+class OutputInInput(WrongNetwork):
     """writes its logits over the input"""
+
+    group = BEYOND
 
     def forward(self, x):
         y = self.run(x)
         return x.view(-1)[: y.numel()].view(y.shape).copy_(y) if y.numel() <= x.numel() else x.view(-1)
 
 
-class OutputReused(Mutant):
+class OutputReused(WrongNetwork):
     """returns the same buffer from every call of one batch size"""
+
+    group = BEYOND
 
     def forward(self, x):
         buffers = self.__dict__.setdefault("outputs", {})
@@ -162,8 +181,10 @@ class OutputReused(Mutant):
         return buffers.setdefault(len(x), torch.empty_like(y)).copy_(y)
 
 
-class OutputsInTurn(Mutant):
+class OutputsInTurn(WrongNetwork):
     """returns one of four buffers in turn"""
+
+    group = BEYOND
 
     def forward(self, x):
         y = self.run(x)
@@ -172,8 +193,10 @@ class OutputsInTurn(Mutant):
         return turn[-1]
 
 
-class OutputsOverlap(Mutant):
+class OutputsOverlap(WrongNetwork):
     """returns numpy's memory, one number further on in every call"""
+
+    group = BEYOND
 
     def forward(self, x):
         y = self.run(x).cpu().numpy()
@@ -183,8 +206,10 @@ class OutputsOverlap(Mutant):
         return torch.from_numpy(memory[start : start + y.size].reshape(y.shape))
 
 
-class EarlierOutputOverwritten(Mutant):
+class EarlierOutputOverwritten(WrongNetwork):
     """writes into the output that it returned before"""
+
+    group = BEYOND
 
     def forward(self, x):
         if "before" in self.__dict__:
@@ -193,14 +218,16 @@ class EarlierOutputOverwritten(Mutant):
         return self.before
 
 
-class OutputNeverWritten(Mutant):
+class OutputNeverWritten(WrongNetwork):
     """returns memory that it never wrote, hoping for what the reference left there"""
+
+    group = DISHONEST
 
     def forward(self, x):
         return torch.empty(len(x), self.network.classes, device=x.device)
 
 
-class OutputPartlyWritten(Mutant):
+class OutputPartlyWritten(WrongNetwork):
     """writes every tile of its output but the last"""
 
     def forward(self, x):
@@ -211,52 +238,64 @@ class OutputPartlyWritten(Mutant):
         return out
 
 
-class StridesIgnored(Mutant):
+class StridesIgnored(WrongNetwork):
     """reads its input's memory as if it were contiguous"""
+
+    group = BEYOND
 
     def forward(self, x):
         return self.run(x.as_strided(x.shape, torch.empty(x.shape, device="meta").stride()))
 
 
-class BatchStrideIgnored(Mutant):
-    """reads its images as if they lay one behind another"""
+class BatchStrideIgnored(WrongNetwork):
+    """reads its images as if they lay one after another"""
+
+    group = BEYOND
 
     def forward(self, x):
         return self.run(x.as_strided(x.shape, (x[0].numel(), *x.stride()[1:])) if x.stride(0) else x)
 
 
-class OffsetIgnored(Mutant):
+class OffsetIgnored(WrongNetwork):
     """reads its images from where their storage begins"""
+
+    group = BEYOND
 
     def forward(self, x):
         return self.run(x.as_strided(x.shape, x.stride(), 0))
 
 
-class HalfReturned(Mutant):
+class HalfReturned(WrongNetwork):
     """returns fp16"""
 
     def forward(self, x):
         return self.run(x).half()
 
 
-class SwitchesTF32On(Mutant):
-    """switches TF32 on for everybody"""
+class SwitchesTF32On(WrongNetwork):
+    """switches TF32 on for the whole process"""
+
+    group = BEYOND
 
     def forward(self, x):
         torch.backends.cuda.matmul.allow_tf32 = True
         return self.run(x)
 
 
-class ThreadsTaken(Mutant):
-    """changes how many threads everybody has"""
+class ThreadsTaken(WrongNetwork):
+    """changes the number of threads of the whole process"""
+
+    group = BEYOND
 
     def forward(self, x):
         torch.set_num_threads(torch.get_num_threads() + 1)
         return self.run(x)
 
 
-class AutocastLeftOn(Mutant):
-    """leaves autocast on for everybody"""
+class AutocastLeftOn(WrongNetwork):
+    """leaves autocast on for the whole process"""
+
+    group, claims = BEYOND, "fp32"
 
     def forward(self, x):
         y = self.run(x)
