@@ -32,7 +32,7 @@ def test_every_tier_of_ours_is_measured():
 def test_the_tier_is_what_the_switches_make_of_the_operands(v):
     if v.family == "ours":
         return
-    expected = "fp16" if v.dtype == "fp16" else "tf32" if v.cudnn_allow_tf32 else "fp32"
+    expected = "fp16" if v.dtype == "fp16" or v.autocast else "tf32" if v.cudnn_allow_tf32 else "fp32"
     assert v.tier == expected
 
 
