@@ -212,7 +212,8 @@ class SimulatedCard:
     ctrl_c_at_s: float = float("inf")
 
     def __post_init__(self):
-        self.clock, self.lost, self.full, self.began, self.compiled = FakeClock(), False, False, [], set()
+        self.clock, self.began, self.compiled = FakeClock(), [], set()
+        self.lost = self.full = False
 
     def now(self):
         return self.clock()
@@ -290,10 +291,17 @@ class SimulatedDevice:
 
     def verify(self, tier, seed):
         self._pass(SECONDS["verify"], "verify", f"ours_{tier}")
-        return {"network": "vgg19", "passed": self.card.gates.get(tier, True), "verdict": {"relative_error": float("nan")}}
+        return {
+            "network": "vgg19",
+            "passed": self.card.gates.get(tier, True),
+            "verdict": {"relative_error": float("nan")},
+        }
 
     def _timing(self, layer, timer, ms):
-        clocks = {"sm_mhz": {"min": 1300, "median": 1400, "max": 1980}, "power_w": {"min": 90, "median": 690, "max": 700}}
+        clocks = {
+            "sm_mhz": {"min": 1300, "median": 1400, "max": 1980},
+            "power_w": {"min": 90, "median": 690, "max": 700},
+        }
         seen = {"samples": 2, "throttled": ["power cap"] if self.card.throttled else []}
         times = [ms * (1 + 0.001 * i) for i in range(5)]
         return Timing(layer, timer.name, timer.cache, times, seen | (clocks if self.card.nvml else {}), GOOD)
@@ -316,11 +324,17 @@ class SimulatedDevice:
     def profile(self, variant, batch):
         self._build(variant, "profile", batch)
         self._pass(SECONDS["profile"])
-        return profile.tidy([(name, 3, 3e3 * ms) for name, ms in modelled_ms(variant.family, variant.tier, batch).items()], 3)
+        return profile.tidy(
+            [(name, 3, 3e3 * ms) for name, ms in modelled_ms(variant.family, variant.tier, batch).items()], 3
+        )
 
     def peak_rates(self):
         self._pass(SECONDS["peak_rates"], "peak_rates")
-        rows = [("copy_bandwidth", 3e12, "B/s"), ("l2_bytes_per_sm_clock", 38.0, "B/clk"), ("graph_launch_gap", 1.3e-6, "s")]
+        rows = [
+            ("copy_bandwidth", 3e12, "B/s"),
+            ("l2_bytes_per_sm_clock", 38.0, "B/clk"),
+            ("graph_launch_gap", 1.3e-6, "s"),
+        ]
         return [{"quantity": name, "value": value, "unit": unit, "how": "simulated"} for name, value, unit in rows], []
 
     def release(self):

@@ -179,7 +179,9 @@ def test_throttling_is_said(card, tmp_path):
 def test_a_missing_nvml_and_other_processes_are_said_before_anything_runs(card):
     assert "NVML does not answer" in list(remarks(card(nvml=None).describe()))[-1]
     assert "2 other processes are on" in list(remarks(card(nvml={"processes": 3}).describe()))[-1]
-    assert list(remarks(card().describe())) == [f"Tiles for {H100}: the time model's search (modelled), none chosen by measuring"]
+    assert list(remarks(card().describe())) == [
+        f"Tiles for {H100}: the time model's search (modelled), none chosen by measuring"
+    ]
 
 
 def test_a_missing_nvml_costs_no_measurement(card, tmp_path):
@@ -201,7 +203,7 @@ def test_a_card_without_searched_tiles_gets_the_models_and_says_so(card, tmp_pat
     made = card(name="NVIDIA B200", arch=100)
     assert "Tiles for NVIDIA B200: the time model's" in next(remarks(made.describe()))
     unknown = card(name="NVIDIA X999", arch=100)
-    assert "NVIDIA X999 has no data sheet here: tiles are the time model's" in next(remarks(unknown.describe()))
+    assert "NVIDIA X999 has no data sheet: tiles are the time model's" in next(remarks(unknown.describe()))
     assert unknown.measure(tmp_path, 200).outcome.ended["time/ours_fp16/10"] == "done"
 
 
@@ -211,7 +213,9 @@ def test_the_answers_compare_each_layer_with_the_time_model(card, tmp_path):
     assert list(told["layers"]) == ["ours_fp16", "ours_fp16x3", "ours_tf32"]
     for rows in told["layers"].values():
         assert len(rows) == 19
-        assert all(row["within"] and abs(row["ratio"] - 1.002) < 1e-6 for row in rows)  # the card answers what is modelled
+        assert all(
+            row["within"] and abs(row["ratio"] - 1.002) < 1e-6 for row in rows
+        )  # the card answers what is modelled
     joined = "\n".join(told["sentences"])
     assert "ours_fp16: 19 layers predicted" in joined
     assert "19 of 19 layers within 15%" in joined

@@ -37,7 +37,9 @@ def until(process, text):
 
 
 def children(pid):
-    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
 
 
 def test_kill_9_loses_no_finished_row_and_leaves_no_process(tmp_path):
@@ -50,7 +52,9 @@ def test_kill_9_loses_no_finished_row_and_leaves_no_process(tmp_path):
     before = path.read_bytes()
     assert b"eager,fp32,vgg11,1,network,host,warm" in before
     for _ in range(100):
-        if not any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in workers):
+        if not any(
+            Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in workers
+        ):
             break
         time.sleep(0.05)
     else:

@@ -128,7 +128,9 @@ def test_it_answers_and_lets_go(device):
 
 
 def test_kernels_are_compiled_each_in_a_process_of_its_own():
-    script = "import sys, time; sys.argv[1] == 'bad' and sys.exit('no such tile'); time.sleep(9 * (sys.argv[1] == 'slow'))"
+    script = (
+        "import sys, time; sys.argv[1] == 'bad' and sys.exit('no such tile'); time.sleep(9 * (sys.argv[1] == 'slow'))"
+    )
     command = [sys.executable, "-c", script]
     good, bad, slow = compile_all([("good", 1), ("bad", 1), ("slow", 3)], 3, command, timeout_s=3.0)
     assert good["error"] is None

