@@ -111,7 +111,7 @@ def test_an_interruption_before_the_first_step_is_said(tmp_path, monkeypatch, ca
 
     monkeypatch.setattr(runs_of.Device, "describe", interrupted)
     assert work(tmp_path) == 130
-    assert "interrupted before anything was measured" in capsys.readouterr().err
+    assert "interrupted outside any step" in capsys.readouterr().err
 
 
 def test_an_errors_own_brackets_are_printed_as_they_are(capsys):

@@ -179,8 +179,9 @@ class SimulatedProcess:
             self._thread.join()
 
     def last_words(self):
-        return {worker.NO_DEVICE: "CUDA error: no CUDA-capable device is detected",
-                worker.NO_DISK: "the run's folder cannot be written: No space left on device"}.get(self._code, "")  # fmt: skip
+        no_device = "CUDA error: no CUDA-capable device is detected"
+        no_disk = "the run's folder cannot be written: No space left on device"
+        return {worker.NO_DEVICE: no_device, worker.NO_DISK: no_disk}.get(self._code, "")
 
 
 # Seconds on the simulated card, assumed; a host that is slow takes a multiple.
@@ -194,7 +195,7 @@ class SimulatedCard:
 
     Attributes:
         slow: how much longer everything takes on its host.
-        breaks: step name to what happens in it: an exception to raise, "hang", "crash", "lost" or "full".
+        breaks: step name to what happens in it: an exception to raise, "hang", "crash", "poison", "lost" or "full".
         throttled: whether it lowers its clock for the power cap.
         provenance: changes to what it says of itself.
         gates: tier to whether it passes; others pass.
@@ -273,6 +274,9 @@ class SimulatedDevice:
         elif fault == "lost":
             self.card.lost, self._alive = True, False
             raise RuntimeError("CUDA error: the launch timed out and was terminated")
+        elif fault == "poison":
+            self._alive = False
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
         elif fault == "full":
             self.card.full = True
         elif fault:

@@ -77,6 +77,7 @@ def test_estimates_are_told_before_each_step_and_corrected_by_what_was_seen(card
 FAULTS = {
     "out of memory in one variant": ("time/eager/10", MemoryError("CUDA out of memory")),
     "a crash": ("time/ours_fp16/10", "crash"),
+    "a poisoned context": ("layers/eager/10", "poison"),
     "a hang": ("verify/ours_fp16", "hang"),
     "a profiler that sees no kernel": ("profile/eager/10", RuntimeError("the profiler saw no kernel at all")),
 }

@@ -73,6 +73,15 @@ def test_max_autotune_is_measured_with_and_without_graphs(v):
     assert twin in BY_NAME
 
 
+@pytest.mark.parametrize("name", ["eager_fp16", "eager_autocast_fp16"])
+def test_fp16_by_half_and_by_autocast_rounds_as_fp16_does(module, name):
+    x = torch.rand(2, 3, TABLE.image, TABLE.image, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        y = build(BY_NAME[name], module)(x)
+        assert y.dtype == torch.float32
+        assert 1e-5 < relative_error(y, module(x)) < BY_NAME[name].bound
+
+
 def test_only_names_families_and_tiers_of_ours():
     assert [v.name for v in select("cuda", ("eager_tf32", "fp16x3"))] == ["ours_fp16x3", "eager_tf32"]
     assert {v.family for v in select("cuda", ("inductor",))} == {"inductor"}

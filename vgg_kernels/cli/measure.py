@@ -96,7 +96,7 @@ def measure(
     try:
         return _measure(folder, budget, only, batch, json, network or {"name": "vgg19"})
     except KeyboardInterrupt:
-        _say("interrupted before anything was measured")
+        _say("interrupted outside any step; where a run was begun, the same command goes on with it")
         return INTERRUPTED
 
 
@@ -149,7 +149,7 @@ def _opening(found: dict) -> list[str]:
     sentences = list(remarks(found))
     if found["hardware"]["kind"] == "cpu":
         sentences.append(
-            f"PyTorch {found['torch']} sees no NVIDIA GPU, so this measures the CPU; the last lines say what a GPU adds."
+            f"PyTorch {found['torch']} sees no NVIDIA GPU, so this measures the CPU; the last line says what a GPU adds"
         )
     return sentences
 

@@ -24,7 +24,7 @@ import pandas as pd
 from ..workload.network import Network
 from . import variants, worker
 from .plan import Step, TimeBudget
-from .worker import FINAL, NO_DEVICE, NO_DISK, FolderLost
+from .worker import FINAL, NO_DISK, FolderLost
 
 STEPS = "steps"  # folder of the steps' files, below the run's
 ATTEMPTS = 2  # a step in which the process died twice is not begun again
@@ -32,6 +32,7 @@ LIMIT_TIMES, LIMIT_S = 5.0, 90.0  # a step's limit: so many times its estimate, 
 OVERRUN_S = 30.0  # what a step that was begun inside the time budget may take beyond it
 POLL_S = 0.2
 START_LIMIT_S = 120.0  # for a measuring process to begin its first step
+RELEASE_LIMIT_S = 20.0  # for it to free what a step built, and to begin the next or end
 KEY = ("variant", "batch", "layer", "timer", "cache", "sample")
 
 Tell = Callable[[Step, str, str, float], None]
@@ -210,9 +211,9 @@ class Runner:
         """
         with writing():
             self.folder.mkdir(exist_ok=True)
-        for step in self.steps:  # whatever an earlier command finished or began
-            self._fold(step)
         try:
+            for step in self.steps:  # whatever an earlier command finished or began
+                self._fold(step)
             for i, step in enumerate(self.steps):
                 if self._begins(step, self.steps[i + 1 :]):
                     self._attempt(self._together(i))
@@ -292,7 +293,7 @@ class Runner:
                     if found["state"] == "done":
                         self.budget.learn(step, found["seconds"])
                     self._ended(step, found["state"], found["reason"], found["seconds"])
-                    waiting, begun, since = waiting[1:], False, self.budget.now()
+                    waiting, begun, since, limit = waiting[1:], False, self.budget.now(), RELEASE_LIMIT_S
                     if waiting:
                         self.tell(waiting[0], "begun", "", self.budget.estimate(waiting[0]))
                 if code is None and self.budget.now() - since > limit:
@@ -306,7 +307,7 @@ class Runner:
         if begun:
             hung = f"took longer than its limit of {limit:.0f} s"
             self._write(waiting[0], "failed", hung if code is None else f"its process was lost ({_died(code)})")
-        elif code is None or code == NO_DEVICE or waiting[0] is group[0]:
+        elif waiting[0] is group[0]:
             words = child.last_words() or (f"no answer within {limit:.0f} s" if code is None else _died(code))
             self._skip(waiting[0], f"the device does not answer: {words}")
             raise DeviceLost(words)
@@ -354,15 +355,18 @@ def _uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # signals arrive in the main thread alone
         yield
         return
-    seen: list[int] = []
-    before = {n: signal.signal(n, lambda number, _: seen.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
+    seen: list[signal.Signals] = []
+    before = {
+        n: signal.signal(n, lambda number, _: seen.append(signal.Signals(number)))
+        for n in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for number in seen:
-        signal.raise_signal(number)
+    for late in seen:
+        signal.raise_signal(late)
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:

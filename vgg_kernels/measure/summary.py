@@ -59,26 +59,21 @@ def throttled(notes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 CLOSE = 0.15  # of the likely time: what counts as predicted where the model gives no interval
-LAYER_TIMER = (
-    "graph",
-    "warm",
-)  # the time model's own conditions: launches of one graph, L2 as the layer before left it
+LAYER_TIMER = ("graph", "warm")  # the time model's conditions: launches of one graph, L2 as the layer before left it
 
 
 def remarks(provenance: Mapping[str, Any]) -> Iterator[str]:
-    """What makes a device special, one sentence each: an old card, one without searched tiles, other processes on it.
+    """What a reader should know of a device before anything is compiled, one sentence each.
 
     Args:
         provenance: of the device.
     """
     hardware, device = provenance["hardware"], provenance["device"]
-    if hardware["kind"] == "cpu":
-        if mismatch := hardware.get("cuda_mismatch"):
-            yield mismatch
-        return
-    name, arch, nvml = provenance["device_name"], hardware.get("arch", 0), hardware.get("nvml")
     if mismatch := hardware.get("cuda_mismatch"):
         yield mismatch
+    if hardware["kind"] == "cpu":
+        return
+    name, arch, nvml = provenance["device_name"], hardware.get("arch", 0), hardware.get("nvml")
     if 0 < arch < HOPPER:
         yield (
             f"{name} is sm_{arch}, and our kernels need sm_{HOPPER} or later: none is compiled; eager and inductor "
