@@ -14,11 +14,10 @@ import torch
 from vgg_kernels.floor.hardware import device_by_torch_name
 from vgg_kernels.measure import peak_rates, provenance
 from vgg_kernels.measure.device import Cuda
-from vgg_kernels.measure.precompile import precompile
 from vgg_kernels.measure.telemetry import Telemetry, open_gpu
-from vgg_kernels.measure.timed_call import Sampled
+from vgg_kernels.measure.timed_call import TimedCall
 from vgg_kernels.measure.timers import TIMERS, Allowance, disagreement
-from vgg_kernels.measure.torch_device import TorchBench
+from vgg_kernels.measure.torch_device import TorchDevice, compile_all
 from vgg_kernels.measure.variants import GPU_VARIANTS, OURS, Variant
 from vgg_kernels.workload.network import network
 
@@ -33,13 +32,13 @@ def never(*_):
 
 
 @pytest.fixture(scope="module")
-def bench():
-    return TorchBench("cuda", table=SMALL)
+def device():
+    return TorchDevice("cuda", table=SMALL)
 
 
 @pytest.fixture(scope="module")
 def full():
-    return TorchBench("cuda")
+    return TorchDevice("cuda")
 
 
 @pytest.fixture(autouse=True)
@@ -72,56 +71,56 @@ def test_our_own_graph_works_inside_the_graph_timer(full):
 
 
 @pytest.mark.parametrize("tier", [v.tier for v in OURS])
-def test_each_tier_compiles_and_passes_the_gate(bench, tier):
-    found = bench.verify(tier)
+def test_each_tier_compiles_and_passes_the_gate(device, tier):
+    found = device.verify(tier, 7)
     assert found["where"] == "compiled"
     assert found["passed"], [check for check in found["verdict"]["checks"] if not check["passed"]]
 
 
 @pytest.mark.parametrize("variant", [v for v in GPU_VARIANTS if not v.mode], ids=lambda v: v.name)
-def test_every_timer_and_every_layer_times_what_was_computed(bench, variant):
-    assert len(whole(bench.time(variant, BATCH, never))) == 6
-    assert len(whole(bench.layers(variant, BATCH, never))) == 2 * len(SMALL.layers)
-    rows = bench.profile(variant, BATCH)
+def test_every_timer_and_every_layer_times_what_was_computed(device, variant):
+    assert len(whole(device.time(variant, BATCH, never))) == 6
+    assert len(whole(device.layers(variant, BATCH, never))) == 2 * len(SMALL.layers)
+    rows = device.profile(variant, BATCH)
     assert sum(row["calls"] for row in rows) >= len(SMALL.layers)
 
 
-def test_inductor_is_timed_in_graphs_of_ours_and_of_its_own(bench):
-    assert len(whole(bench.time(BY_NAME["inductor"], BATCH, never))) == 6
-    assert len(whole(bench.layers(BY_NAME["inductor"], BATCH, never))) == 2 * len(SMALL.layers)
+def test_inductor_is_timed_in_graphs_of_ours_and_of_its_own(device):
+    assert len(whole(device.time(BY_NAME["inductor"], BATCH, never))) == 6
+    assert len(whole(device.layers(BY_NAME["inductor"], BATCH, never))) == 2 * len(SMALL.layers)
     own = Variant("inductor_graphs", "inductor", "fp16", dtype="fp16", mode="reduce-overhead", graphs=True)
-    assert len(whole(bench.time(own, BATCH, never))) == 4
-    assert bench.profile(own, BATCH)
+    assert len(whole(device.time(own, BATCH, never))) == 4
+    assert device.profile(own, BATCH)
 
 
-def test_the_public_timer_counts_the_work_and_not_the_flush(bench):
+def test_the_public_timer_counts_the_work_and_not_the_flush(device):
     a = torch.randn(4096, 4096, device="cuda")
     machine = Cuda()
     medians = {}
     for name, call in (("once", lambda x: a @ a), ("twice", lambda x: (a @ a) @ a)):
-        subject = Sampled(call, (1, 3, 32, 32), "cuda")
+        subject = TimedCall(call, (1, 3, 32, 32), "cuda")
         times = TIMERS["cuda"][0].measure(subject, machine, Allowance(machine.now, trials=20))
         medians[name] = sorted(times)[len(times) // 2]
     assert medians["twice"] / medians["once"] == pytest.approx(2.0, rel=0.15)
 
 
-def test_a_capture_that_breaks_leaves_the_device_and_the_next_capture_whole(bench):
+def test_a_capture_that_breaks_leaves_the_device_and_the_next_capture_whole(device):
     machine, x = Cuda(), torch.ones(8, device="cuda")
     before = torch.cuda.current_stream()
     with pytest.raises(RuntimeError):
         machine.capture(lambda: x * x.sum().item())
     assert torch.cuda.current_stream() == before
-    assert bench.usable()
+    assert device.usable()
     assert float(machine.capture(lambda: x * 2)()[0]) == 2.0
 
 
 POISON = """
 import torch
-from vgg_kernels.measure.torch_device import TorchBench
-bench = TorchBench("cuda")
-assert bench.usable()
+from vgg_kernels.measure.torch_device import TorchDevice, compile_all
+device = TorchDevice("cuda")
+assert device.usable()
 torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")]
-print(bench.usable())
+print(device.usable())
 """
 
 
@@ -130,8 +129,8 @@ def test_a_device_that_one_bad_index_has_poisoned_is_known_to_be_lost():
     assert done.stdout.split() == ["False"], done.stderr
 
 
-def test_every_ceiling_is_taken_and_below_the_data_sheet(full):
-    rows, failures = full.ceilings()
+def test_every_peak_rate_is_taken_and_below_the_data_sheet(full):
+    rows, failures = full.peak_rates()
     assert failures == []
     card, values = device_by_torch_name(full.name), {r["quantity"]: r["value"] for r in rows}
     assert 0.5 * card.hbm_bytes_per_s < values["copy_bandwidth"] < 1.05 * card.hbm_bytes_per_s
@@ -165,5 +164,5 @@ def test_the_clock_power_and_temperature_are_sampled_under_load():
 
 
 def test_a_tier_is_compiled_in_a_process_of_its_own():
-    [row] = precompile([("fp16", 1)], at_once=1)
+    [row] = compile_all([("fp16", 1)], at_once=1)
     assert row["error"] is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgg_kernels.measure.layers import stages
+from vgg_kernels.measure.layers import layer_calls
 from vgg_kernels.measure.variants import OURS
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.weights import reference
@@ -18,7 +18,7 @@ def module():
 
 @pytest.fixture(scope="module")
 def found(module):
-    return {stage.layer: stage for stage in stages(module, "fp16", batch=1)}
+    return {call.layer: call for call in layer_calls(module, "fp16", batch=1)}
 
 
 def test_every_layer_is_a_subject(found):
@@ -27,33 +27,33 @@ def test_every_layer_is_a_subject(found):
 
 @pytest.mark.parametrize("layer", ["conv1_1", "conv2_1"])
 def test_a_layer_timed_by_itself_computes_that_layer(found, module, layer):
-    stage = found[layer]
-    stage.feed()
-    stage.call()
-    stage.repeat()
-    check = stage.check(module, BOUND)
+    call = found[layer]
+    call.feed()
+    call.call()
+    call.repeat()
+    check = call.check(module, BOUND)
     assert check.passed, check
     assert check.worst > 0
 
 
 def test_a_layer_that_was_not_launched_is_caught(found, module):
-    stage = found["conv2_1"]
-    stage.feed()
-    stage.call()
-    stage.feed()  # new images reach the layer's input; its own output stays that of the older ones
-    stage.repeat()
-    check = stage.check(module, BOUND)
+    call = found["conv2_1"]
+    call.feed()
+    call.call()
+    call.feed()  # new images reach the layer's input; its own output stays that of the older ones
+    call.repeat()
+    check = call.check(module, BOUND)
     assert not check.passed
     assert check.mistaken == 1
 
 
 def test_what_is_timed_is_the_layers_own_launches(found, monkeypatch):
-    stage, launched = found["fc6"], []
-    monkeypatch.setattr(stage._forward, "launch", lambda launch, *_: launched.append(launch.layer))
-    stage.call()
+    call, launched = found["fc6"], []
+    monkeypatch.setattr(call._forward, "launch", lambda launch, *_: launched.append(launch.layer))
+    call.call()
     assert launched
     assert set(launched) == {"fc6"}
     launched.clear()
-    stage.feed()
+    call.feed()
     assert "fc6" not in launched
     assert launched[0] == "conv1_1"

@@ -5,20 +5,14 @@ import sys
 import pytest
 import torch
 
-from vgg_kernels.floor.hardware import device
 from vgg_kernels.measure import peak_rates
 from vgg_kernels.measure.l2 import read_tiles
-from vgg_kernels.measure.peak_rates import row, sheet
+from vgg_kernels.measure.peak_rates import row
 
-ROWS = [
-    row("copy_bandwidth", 3.0e12, "B/s", "a copy"),
-    row("matmul_fp16", 700e12, "FLOP/s", "a product"),
-    row("matmul_bf16", 750e12, "FLOP/s", "another"),
-    row("matmul_fp32", 50e12, "FLOP/s", "a third"),
-]
+ROW = row("copy_bandwidth", 3.0e12, "B/s", "a copy")
 
 
-def test_the_cpus_ceilings_are_measured(monkeypatch):
+def test_the_cpus_peak_rates_are_measured(monkeypatch):
     monkeypatch.setitem(peak_rates.COPY_BYTES, "cpu", 2**22)
     monkeypatch.setitem(peak_rates.MATMUL_SIZE, "cpu", 128)
     rows, failures = peak_rates.cpu("this CPU")
@@ -54,13 +48,13 @@ def test_every_precision_has_a_product(monkeypatch, precision):
     assert peak_rates.matmul(precision, "cpu")["quantity"] == f"matmul_{precision}"
 
 
-def test_a_ceiling_that_cannot_be_taken_is_named_and_the_others_stand():
+def test_a_peak_rate_that_cannot_be_taken_is_named_and_the_others_stand():
     def broken():
         raise RuntimeError("no such instruction\nand a long story")
 
-    rows, failures = peak_rates._each((broken, lambda: ROWS[0]), "a card")
-    assert rows == [ROWS[0]]
-    assert failures == ["a card: a ceiling could not be taken: RuntimeError: no such instruction"]
+    rows, failures = peak_rates._each((broken, lambda: ROW), "a card")
+    assert rows == [ROW]
+    assert failures == ["a card: a peak rate could not be taken: RuntimeError: no such instruction"]
 
 
 def test_the_best_of_the_repeats_counts(monkeypatch):
@@ -70,7 +64,7 @@ def test_the_best_of_the_repeats_counts(monkeypatch):
 
 
 def test_a_launch_that_is_late_on_an_idle_gpu_counts_once_in_ten_calls(monkeypatch):
-    """A device that does not exist: the first call behind a synchronisation arrives late, the others are queued."""
+    """A device that does not exist: the first call after a synchronisation arrives late, the others are queued."""
     now, idle = [0.0], [True]
 
     class Event:
@@ -90,26 +84,6 @@ def test_a_launch_that_is_late_on_an_idle_gpu_counts_once_in_ten_calls(monkeypat
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: idle.__setitem__(0, True))
     assert peak_rates.best_seconds(call, "cuda", repeats=3) == pytest.approx(2.05e-3)
-
-
-def test_the_measured_sheet_stands_beside_the_data_sheet():
-    card = device("h100_sxm")
-    measured = sheet(card, ROWS)
-    assert measured.key == "h100_sxm_measured"
-    assert measured.hbm_bytes_per_s == 3.0e12
-    assert measured.peaks["fp16"] == 750e12
-    assert measured.peaks["fp32"] == 50e12
-    assert measured.peaks["tf32"] == card.peaks["tf32"]
-    assert measured.peaks["fp8"] == card.peaks["fp8"]
-    assert measured.sources["peaks.fp16"].startswith("measured: matmul_bf16")
-    assert measured.sources["peaks"] == card.sources["peaks"]
-    assert measured.torch_names == ()
-
-
-def test_nothing_measured_changes_no_figure():
-    card = device("h200")
-    assert sheet(card, []).peaks == card.peaks
-    assert sheet(card, []).hbm_bytes_per_s == card.hbm_bytes_per_s
 
 
 def test_the_reading_kernel_reads_every_tile_it_counts():

@@ -2,8 +2,9 @@ import json
 import subprocess
 
 import pytest
+import torch
 
-from vgg_kernels.measure import provenance
+from vgg_kernels.measure import provenance, telemetry
 from vgg_kernels.measure.provenance import collect, device_key, identity, source_sha256
 
 
@@ -110,3 +111,31 @@ def test_an_environment_that_cannot_be_described_costs_no_run(monkeypatch, broke
         assert provenance.software()["python"].count(".") == 2
     finally:
         provenance._environment.cache_clear()
+
+
+@pytest.mark.parametrize(("built", "said"), [("13.0", "is built for CUDA 13.0"), (None, "is built without CUDA")])
+def test_a_pytorch_for_another_cuda_gets_one_line_with_both_versions(monkeypatch, built, said):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", built)
+    monkeypatch.setattr(telemetry, "driver_cuda", lambda: "12.4")
+    sentence = provenance.cuda_mismatch()
+    assert said in sentence
+    assert "the NVIDIA driver here offers CUDA 12.4" in sentence
+    assert "\n" not in sentence
+
+
+def test_a_pytorch_without_code_for_the_card_gets_one_line(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "12.1")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (10, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA B200")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
+    assert "built for CUDA 12.1 and sm_80, sm_90; NVIDIA B200 is sm_100" in provenance.cuda_mismatch()
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_90", "compute_90"])
+    assert provenance.cuda_mismatch() is None
+
+
+def test_no_driver_is_no_mismatch(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(telemetry, "driver_cuda", lambda: None)
+    assert provenance.cuda_mismatch() is None

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vgg_kernels.measure.timed_call import Check, Sampled, fill_activations, fill_images, mistaken
+from vgg_kernels.measure.timed_call import Check, TimedCall, fill_activations, fill_images, mistaken
 
 SHAPE = (2, 3, 8, 8)
 BOUND = 4e-3
@@ -13,7 +13,7 @@ def forward(x):
 
 
 def timed(candidate, calls=20, **options):
-    subject = Sampled(candidate, SHAPE, "cpu", **options)
+    subject = TimedCall(candidate, SHAPE, "cpu", **options)
     for _ in range(calls):
         subject.feed()
         subject.keep(subject.call())
@@ -49,7 +49,7 @@ def test_an_answer_that_is_one_call_late_fails_at_any_precision():
 
 def test_an_answer_from_an_old_replay_fails_where_asking_again_is_right():
     """As of a graph that reads another input than the one that is fed; an eager call is right."""
-    subject = Sampled(forward, SHAPE, "cpu")
+    subject = TimedCall(forward, SHAPE, "cpu")
     stale = forward(torch.rand(SHAPE))
     for _ in range(20):
         subject.feed()
@@ -82,11 +82,11 @@ def test_a_non_finite_output_fails(bad):
 
 
 def test_nothing_kept_is_nothing_shown():
-    assert not Sampled(forward, SHAPE, "cpu").check(forward, BOUND).passed
+    assert not TimedCall(forward, SHAPE, "cpu").check(forward, BOUND).passed
 
 
 def test_the_input_keeps_its_address_and_changes_its_content():
-    subject = Sampled(forward, SHAPE, "cpu")
+    subject = TimedCall(forward, SHAPE, "cpu")
     address, before = subject.x.data_ptr(), subject.x.clone()
     subject.feed()
     assert subject.x.data_ptr() == address
@@ -105,7 +105,7 @@ def test_outputs_are_copied_when_kept():
 def test_every_call_can_be_the_one_that_is_kept():
     kept = set()
     for seed in range(40):
-        subject = Sampled(forward, SHAPE, "cpu", seed=seed, keep=2)
+        subject = TimedCall(forward, SHAPE, "cpu", seed=seed, keep=2)
         first = subject._draw
         for _ in range(10):
             subject.feed()

@@ -6,7 +6,7 @@ import pytest
 
 from vgg_kernels.measure import timers
 from vgg_kernels.measure.device import Cpu
-from vgg_kernels.measure.timed_call import Sampled
+from vgg_kernels.measure.timed_call import TimedCall
 from vgg_kernels.measure.timers import TIMERS, Allowance, disagreement
 
 
@@ -103,7 +103,7 @@ def test_the_host_timer_measures_real_seconds_on_the_cpu():
         time.sleep(0.02)
         return x.sum()
 
-    subject = Sampled(slow, (1, 3, 4, 4), "cpu")
+    subject = TimedCall(slow, (1, 3, 4, 4), "cpu")
     times = timers.host(subject, Cpu(), Allowance(time.perf_counter, trials=5), cold=False)
     assert len(times) == 5
     assert all(20 <= t < 500 for t in times)

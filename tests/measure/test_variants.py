@@ -32,7 +32,7 @@ def test_every_tier_of_ours_is_measured():
 def test_the_tier_is_what_the_switches_make_of_the_operands(v):
     if v.family == "ours":
         return
-    expected = "fp16" if v.dtype == "fp16" else "tf32" if v.cudnn_allow_tf32 else "fp32"
+    expected = "fp16" if v.dtype == "fp16" or v.autocast else "tf32" if v.cudnn_allow_tf32 else "fp32"
     assert v.tier == expected
 
 
@@ -71,6 +71,15 @@ def test_max_autotune_is_measured_with_and_without_graphs(v):
     assert v.graphs == (v.mode == "max-autotune")
     twin = v.name.removesuffix("_graphs") if v.graphs else f"{v.name}_graphs"
     assert twin in BY_NAME
+
+
+@pytest.mark.parametrize("name", ["eager_fp16", "eager_autocast_fp16"])
+def test_fp16_by_half_and_by_autocast_rounds_as_fp16_does(module, name):
+    x = torch.rand(2, 3, TABLE.image, TABLE.image, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        y = build(BY_NAME[name], module)(x)
+        assert y.dtype == torch.float32
+        assert 1e-5 < relative_error(y, module(x)) < BY_NAME[name].bound
 
 
 def test_only_names_families_and_tiers_of_ours():

@@ -1,8 +1,9 @@
-"""``measure``: gate, time, profile and take the ceilings of the device at hand, inside a budget of seconds."""
+"""``measure``: gate, time, profile and take the peak rates of the device at hand, within a time budget."""
 
 import os
+import signal
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +13,13 @@ from rich.console import Console
 from .output import Json, print_json, print_table
 
 BUDGET_S = 480.0
+INTERRUPTED = 130  # exit status, as a shell gives it
 OUT = "Folder for the run; by default the study's data/local, which git ignores."
 ONLY = (
     "Only this: a variant, a family (eager, inductor, ours), one of our tiers, "
-    "or a part (compile, verify, time, repeat, layers, profile, ceilings). Repeatable."
+    "or a part (compile, verify, time, repeat, layers, profile, peak_rates). Repeatable."
 )
-BUDGET = (
-    "Seconds, compile time included. A step that hangs may take 45 s more and the record of it as long again: "
-    "give a job at least 100 s above the budget."
-)
-UNTIL = "Worker process: measure here and now, until this time (seconds since 1970)."
+BUDGET = "Seconds, compile time included. A step that hangs may take 30 s more: give a job 60 s above the budget."
 
 
 def command(
@@ -30,34 +28,35 @@ def command(
     only: Annotated[list[str] | None, typer.Option(help=ONLY)] = None,
     batch: Annotated[list[int] | None, typer.Option(help="Images; repeatable. On a GPU 10, 1, 64.")] = None,
     json: Json = False,
-    until: Annotated[float | None, typer.Option(hidden=True, help=UNTIL)] = None,
 ) -> None:
     """Measure this machine, most important first, each of our tiers verified before it is timed; evidence: measured.
 
-    Every row is on the disk as soon as it exists. Interrupted, even by kill -9, the same command goes on with the run.
-    Exit status 0 where anything was measured: a time, a verdict of the gate, a profile or a ceiling.
+    Every step runs in a process of its own and leaves a file. Interrupted, even by kill -9, the same command goes on
+    with the run. Exit status 0 where anything was measured: a time, a verdict of the gate, a profile or a peak rate.
     """
     if not 0 < budget < float("inf"):
-        raise ValueError(f"a budget of {budget:g} s is not accepted: a positive number of seconds is")
+        raise ValueError(f"budget must be a positive number of seconds, got {budget:g}")
     if min(batch or [1]) < 1:
-        raise ValueError(f"batches {batch} are not accepted: each at least 1 is")
+        raise ValueError(f"batch must be >= 1, got {min(batch or [1])}")
     folder = (out or _default_folder()).absolute()
-    if until is None:
-        sys.exit(_supervised(folder, budget, only or [], batch or [], json))
-    sys.exit(_worker(folder, max(until - time.time(), 0.0), tuple(only or ()), tuple(batch or ()), json))
+    sys.exit(measure(folder, budget, tuple(only or ()), tuple(batch or ()), json))
 
 
 def measure_first(budget: float = BUDGET_S) -> None:
     """Measure, where ``records.fresh`` wants it: what ``study`` does on a GPU before it runs the notebooks.
 
     A measurement that fails has said so; the notebooks then show what is recorded.
+
+    Raises:
+        KeyboardInterrupt: where the user interrupted it.
     """
     from ..records.fresh import gpu_name, wanted
 
     folder = _default_folder()
     if wanted(folder, gpu_name()):
         _say(f"Measuring this GPU first, for at most {budget:.0f} s (VGG_STUDY=recorded leaves that out).")
-        _supervised(folder, budget, [], [], json=False)
+        if measure(folder, budget) == INTERRUPTED:
+            raise KeyboardInterrupt
 
 
 def _default_folder() -> Path:
@@ -70,79 +69,111 @@ def _default_folder() -> Path:
     return study / "data" / "local"
 
 
-def _supervised(folder: Path, budget: float, only: list[str], batch: list[int], json: bool) -> int:
-    from ..measure.supervisor import supervise
-
-    words = ["measure", "--until", str(time.time() + budget), "--out", str(folder), "--budget", str(budget)]
-    words += [word for name in only for word in ("--only", name)]
-    words += [word for size in batch for word in ("--batch", str(size))]
-    return supervise(words + (["--json"] if json else []), _say)
-
-
 def _say(sentence: str) -> None:
     Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _worker(folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int, ...], json: bool) -> int:
-    from ..measure.supervisor import die_with_parent
+def measure(
+    folder: Path,
+    budget: float,
+    only: tuple[str, ...] = (),
+    batch: tuple[int, ...] = (),
+    json: bool = False,
+    network: dict | None = None,
+) -> int:
+    """Measure into a run below ``folder`` and print what came of it; the exit status.
 
-    die_with_parent()
-    from ..measure import schedule
-    from ..measure.run import DeviceLost
-    from ..measure.torch_device import TorchBench
-    from ..measure.watchdog import STUCK
-    from ..measure.writing import OutputLost
+    Args:
+        folder: for runs.
+        budget: seconds.
+        only: parts, variants, families and tiers; none for everything.
+        batch: images; by default what suits the device.
+        json: print one JSON document instead of a table.
+        network: arguments of ``workload.network.network``, VGG19 by default.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):  # a script's background command inherits an ignored SIGINT
+        signal.signal(number, signal.default_int_handler)
+    try:
+        return _measure(folder, budget, only, batch, json, network or {"name": "vgg19"})
+    except KeyboardInterrupt:
+        _say("interrupted outside any step; where a run was begun, the same command goes on with it")
+        return INTERRUPTED
+
+
+def _measure(
+    folder: Path, budget: float, only: tuple[str, ...], batch: tuple[int, ...], json: bool, network: dict
+) -> int:
+    from ..measure import plan
+    from ..measure.run import Device, DeviceLost
+    from ..measure.worker import FolderLost
     from ..records import session
+    from ..workload.network import network as find_network
     from .steps import Steps
 
+    device = Device(arguments={"network": network})
+    began = device.now()
     try:
-        bench = TorchBench()
-    except RuntimeError as error:
-        _say(f"the GPU does not answer: {str(error).splitlines()[0]}")
+        found = device.describe()
+    except DeviceLost as error:
+        _say(f"the device does not answer: {error}")
         return 1
-    if bench.kind == "cpu":
-        version = bench.provenance()["torch"]
-        _say(f"PyTorch {version} sees no NVIDIA GPU, so this measures the CPU; what a GPU adds is said at the end.")
-    parts, chosen = schedule.choose(bench.kind, only)
-    steps = schedule.steps(bench.kind, chosen, batch or schedule.BATCHES[bench.kind], parts)
+    kind = found["hardware"]["kind"]
+    for sentence in _opening(found):
+        _say(sentence)
+    parts, chosen, table = *plan.choose(kind, only), find_network(**network)
+    steps = partial(plan.steps, kind, chosen, batch or plan.BATCHES[kind], parts)
+    left = max(0.0, budget - (device.now() - began))
     try:
-        with Steps(bench, len(steps), budget) as progress:
-            found = session.run(bench, folder, steps, budget, progress.tell)
-    except DeviceLost:
-        sys.stdout.flush()
-        os._exit(STUCK)  # not by way of clean-up, which waits for a device that no longer answers
-    except OutputLost as error:
-        _say(f"{error}; {error.kept} samples stay in {folder}, and with room the same command goes on with that run")
-        return 0 if error.kept else 1
+        with Steps(found["device_name"], len(steps()), budget, device.now) as progress:
+            run = session.run(found, device.start, folder, table, steps, left, progress.tell, device.now)
+    except DeviceLost as error:
+        _say(f"the device does not answer: {error}; what was measured stays in {folder}, and the same command goes on")
+        return 1
+    except FolderLost as error:
+        _say(f"{error}; what was measured stays in {folder}, and with room the same command goes on with that run")
+        return 1
     except OSError as error:
         _say(f"no run can be begun in {folder}: {error.strerror or error}")
         return 1
-    document = _document(bench, found)
+    document = _document(run)
     print_json(document) if json else _print(document)
-    for sentence in _closing(bench, found, budget):
+    for sentence in _closing(run, budget):
         _say(sentence)
-    return 0 if found.measured else 1
+    return INTERRUPTED if run.outcome.interrupted else 0 if run.measured else 1
 
 
-def _document(bench, found) -> dict:
+def _opening(found: dict) -> list[str]:
+    """What a reader should know before anything is compiled."""
+    from ..measure.summary import remarks
+
+    sentences = list(remarks(found))
+    if found["hardware"]["kind"] == "cpu":
+        sentences.append(
+            f"PyTorch {found['torch']} sees no NVIDIA GPU, so this measures the CPU; the last line says what a GPU adds"
+        )
+    return sentences
+
+
+def _document(run) -> dict:
     from ..measure.explain import jsonable
-    from ..measure.summary import throttled
+    from ..measure.summary import answers, throttled
 
     return jsonable(
         {
-            "device": bench.provenance()["device"],
-            "device_name": bench.name,
+            "device": run.provenance["device"],
+            "device_name": run.provenance["device_name"],
             "evidence": "measured",
-            "run": found.folder.name,
-            "folder": str(found.folder),
-            "sealed": found.sealed,
-            "complete": found.outcome.complete,
-            "interrupted": found.outcome.interrupted,
-            "gates": {n["payload"]["variant"]: n["payload"]["passed"] for n in found.notes if n["kind"] == "gate"},
-            "steps": found.outcome.ended,
-            "reasons": found.outcome.reasons,
-            "throttled": throttled(found.notes),
-            "rows": found.rows.to_dict("records"),
+            "run": run.folder.name,
+            "folder": str(run.folder),
+            "sealed": run.sealed,
+            "complete": run.outcome.complete,
+            "interrupted": run.outcome.interrupted,
+            "gates": {n["payload"]["variant"]: n["payload"]["passed"] for n in run.notes if n["kind"] == "gate"},
+            "steps": run.outcome.ended,
+            "reasons": run.outcome.reasons,
+            "throttled": throttled(run.notes),
+            "rows": run.rows.to_dict("records"),
+            "answers": answers(run.provenance["device"], run.samples, run.notes),
         }
     )
 
@@ -155,7 +186,24 @@ def _print(document: dict) -> None:
         print(f"Gate: {', '.join(passed)}.")
     for sentence in document["throttled"]:
         print(f"Throttled: {sentence}.")
+    _print_answers(document["answers"])
     print(f"Rows, notes and provenance: {document['folder']}")
+
+
+def _print_answers(answers: dict) -> None:
+    for tier, layers in answers["layers"].items():
+        print_table(
+            f"{tier}, batch {answers['batch']}: predicted (modelled) and measured, us",
+            ("layer", "predicted", "measured", "ratio", "within"),
+            (
+                (row["layer"], row["predicted"], f"{row['measured_us']:.1f}", f"{row['ratio']:.2f}",
+                 "yes" if row["within"] else "no")
+                for row in layers
+            ),
+            caption=f"Ratio: measured over likely. Within: {answers['within']}.",
+        )  # fmt: skip
+    for sentence in answers["sentences"]:
+        print(sentence)
 
 
 def _print_rows(document: dict) -> None:
@@ -179,25 +227,33 @@ def _print_rows(document: dict) -> None:
     )  # fmt: skip
 
 
-def _closing(bench, found, budget: float) -> list[str]:
+def _closing(run, budget: float) -> list[str]:
     """What a reader should know about what is missing."""
-    outcome = found.outcome
+    outcome = run.outcome
     missing = {name: state for name, state in outcome.ended.items() if state != "done"}
     skipped = [name for name, state in missing.items() if state == "skipped"]
     sentences = [
-        f"{state}: {name}: {outcome.reasons.get(name, '')}" for name, state in missing.items() if state != "skipped"
+        f"{state}: {name}: {outcome.reasons.get(name, '')}".rstrip(": ")
+        for name, state in missing.items()
+        if state not in ("skipped", "interrupted")
     ]
+    if outcome.interrupted:
+        done = [name for name, state in outcome.ended.items() if state == "done"]
+        under_way = [name for name, state in missing.items() if state == "interrupted"]
+        sentences.append(
+            f"interrupted{' in ' + under_way[0] if under_way else ''}; done: {', '.join(done) or 'nothing'}; "
+            "the same command goes on with this run"
+        )
+        return sentences
     if skipped:
         sentences.append(f"not begun, {len(skipped)} steps, which a larger --budget may reach: {', '.join(skipped)}")
-    if not found.measured:
+    if not run.measured:
         sentences.append(f"nothing was measured: a budget of {budget:.0f} s is too small, or every step failed (above)")
-    if outcome.interrupted:
-        sentences.append("interrupted: the same command goes on with this run")
-    if bench.kind == "cpu":
+    if run.provenance["hardware"]["kind"] == "cpu":
         sentences.append(
-            f"No NVIDIA GPU here: eager and inductor are timed on the CPU ({bench.name}), our kernels verified on a "
-            "small network in Triton's interpreter, which says nothing about their speed. On a GPU of compute "
-            "capability 9.0 or later the same command times them too, beside eager and inductor at every precision, "
-            "with every timer, and takes the card's ceilings and clocks."
+            f"No NVIDIA GPU here: eager and inductor are timed on the CPU ({run.provenance['device_name']}), our "
+            "kernels verified on a small network in Triton's interpreter, which says nothing about their speed. On a "
+            "GPU of compute capability 9.0 or later the same command times them too, beside eager and inductor at "
+            "every precision, with every timer, and takes the card's peak rates and clocks."
         )
     return sentences

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from ..files import write_whole
+
 KEPT = ("device_name", "torch", "triton", "git_revision", "git_dirty", "source_sha256", "observed")
 
 
@@ -13,6 +15,5 @@ def record(path: Path, document: dict) -> None:
     provenance = collect()
     kept = {key: provenance[key] for key in KEPT if key in provenance}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps({"evidence": "measured", "provenance": kept, **document}, indent=1, allow_nan=False) + "\n"
-    )
+    text = json.dumps({"evidence": "measured", "provenance": kept, **document}, indent=1, allow_nan=False)
+    write_whole(path, text + "\n")

@@ -182,22 +182,21 @@ def attempt(
     from tempfile import TemporaryDirectory
 
     from ..measure.explain import jsonable
-    from ..records.submission import CandidateBench, attempt, load
+    from ..records.submission import attempt
     from ..report.submissions import standings_of
-    from ..workload.network import network as build_network
 
-    bench = CandidateBench(load(module), build_network(network, image=image), effort)
     with TemporaryDirectory() as scratch:
         folder = out or Path(scratch)
-        session = attempt(bench, name or module.stem, tier, batch, folder, budget)
+        table = {"name": network, "image": image}
+        session = attempt(module, table, name or module.stem, tier, batch, folder, budget, effort)
         standings, problems = standings_of(session.folder)
-    verdict = bench.verdict.document() if bench.verdict else None
+    verdict = next((n["payload"]["verdict"] for n in session.notes if n["kind"] == "gate"), None)
     if json:
         document = {"verdict": verdict, "rows": jsonable(session.rows.to_dict("records")), "problems": problems}
         print_json(document | {"standings": [standing.model_dump(mode="json") for standing in standings]})
     else:
-        for check in bench.verdict.failures if bench.verdict else []:
-            print(f"gate: {check.name}, {check.inputs or check.weights}: {check.detail}")
+        for check in (c for c in verdict["checks"] if not c["passed"]) if verdict else ():
+            print(f"gate: {check['name']}, {check['inputs'] or check['weights']}: {check['detail']}")
         keys = ["variant", "tier", "batch", "timer", "cache", "samples"]
         rows = [[*(row[key] for key in keys), f"{row['median_ms']:.4g}"] for row in session.rows.to_dict("records")]
         print_table("Times (measured)", ["implementation", "tier", "batch", "timer", "cache", "n", "median ms"], rows)

@@ -1,4 +1,4 @@
-"""Steps as they come and go, on stderr: a live line on a terminal, one plain line a step in a log."""
+"""Steps as they begin and end, on stderr: a live line on a terminal, two plain lines a step in a log."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:  # the command line starts without torch
-    from ..measure.schedule import Step
-    from ..measure.under_test import Bench
+    from collections.abc import Callable
 
-STYLES = {"done": "green", "failed": "bold red", "refused": "yellow", "skipped": "yellow", "interrupted": "yellow"}
+    from ..measure.plan import Step
+
+STYLES = {"done": "green", "failed": "bold red", "refused": "yellow", "skipped": "yellow"}
 
 
 class Steps(AbstractContextManager):
-    """Shows a run's progress; ``tell`` is what ``measure.run.measure`` calls.
+    """Shows a run's progress; ``tell`` is what ``measure.run.Runner`` calls.
 
     Args:
-        bench: whose clock tells how long a step took.
+        name: of the device.
         total: steps.
         budget_s: seconds, for the headline.
+        now: seconds, monotonic.
     """
 
-    def __init__(self, bench: Bench, total: int, budget_s: float):
-        self._bench, self._began, self._since = bench, bench.now(), bench.now()
+    def __init__(self, name: str, total: int, budget_s: float, now: Callable[[], float]):
+        self._now, self._began = now, now()
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._console.print(f"{bench.name}: {total} steps, most important first, in at most {budget_s:.0f} s")
+        self._console.print(f"{name}: {total} steps, most important first, in at most {budget_s:.0f} s", markup=False)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         self._live = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True)
         self._task = self._live.add_task("starting", total=total)
@@ -44,16 +46,17 @@ class Steps(AbstractContextManager):
         if self._console.is_terminal:
             self._live.stop()
 
-    def tell(self, step: Step, state: str, reason: str) -> None:
-        """A step begins ("begun") or has ended."""
+    def tell(self, step: Step, state: str, reason: str, seconds: float) -> None:
+        """A step begins ("begun", with the seconds that it is estimated to take) or has ended (after so many)."""
+        at = f"{self._now() - self._began:6.0f} s"
         if state == "begun":
-            self._since = self._bench.now()
-            self._live.update(self._task, description=step.name)
+            expected = f"{step.name}, about {seconds:.0f} s"
+            self._live.update(self._task, description=expected)
+            if not self._console.is_terminal:
+                self._console.print(f"{at}  begins   {escape(expected)}")
             return
-        now = self._bench.now()
-        took = f" {now - self._since:6.1f} s" if state in ("done", "failed") else ""
-        self._since = now
+        took = f"  {seconds:.1f} s" if seconds else ""
         colour = STYLES.get(state, "default")
-        told = escape(f"{took}  {step.name}  {reason}".rstrip())  # an error's own brackets are no mark-up
-        self._console.print(f"{now - self._began:6.0f} s  [{colour}]{state:8}[/]{told}")
+        told = escape(f"{step.name}{took}  {reason}".rstrip())  # an error's own brackets are no mark-up
+        self._console.print(f"{at}  [{colour}]{state:8}[/] {told}")
         self._live.advance(self._task)

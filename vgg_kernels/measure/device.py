@@ -1,10 +1,18 @@
-"""What the timers need of a device, and the two devices that there are: the host, and a CUDA device."""
+"""What measuring needs of a device: ``Machine`` for one timer, ``DeviceUnderTest`` for the steps of a run.
+
+``Cpu`` and ``Cuda`` are the machines; ``torch_device.TorchDevice`` is the device under test.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
+
+from ..workload.network import Network
+from .timed_call import Check
+from .variants import Variant
 
 FLUSH_BYTES = 32 * 1024 * 1024 * 8
 WARM_UPS = 3
@@ -145,3 +153,67 @@ class _Before:
     @grad.setter
     def grad(self, _: None) -> None:
         self._hook()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One timer's result for one variant, batch and layer.
+
+    Attributes:
+        layer: "network" for the whole.
+        timer: its name.
+        cache: "cold" or "warm".
+        times_ms: one a trial, in order.
+        telemetry: ``telemetry.summarise`` of what was sampled meanwhile.
+        check: the comparison of the outputs that were kept during timing.
+        error: why the timer could not measure, where it could not; the device still answers.
+    """
+
+    layer: str
+    timer: str
+    cache: str
+    times_ms: list[float]
+    telemetry: dict[str, Any]
+    check: Check
+    error: str | None = None
+
+
+class DeviceUnderTest(Protocol):
+    """What the steps of a run need of a device."""
+
+    kind: str
+    name: str
+    network: Network
+
+    def now(self) -> float:
+        """Seconds, monotonic."""
+
+    def provenance(self) -> dict[str, Any]:
+        """Where this runs: ``provenance.collect``."""
+
+    def compile(self, tiers: list[str], batches: list[int]) -> list[dict[str, Any]]:
+        """Compile our kernels in parallel; one row a (tier, batch): ``tier``, ``batch``, ``seconds``, ``error``."""
+
+    def verify(self, tier: str, seed: int) -> dict[str, Any]:
+        """The gate's verdict on a tier of ours: at least ``network``, ``passed``, and the verdict's document."""
+
+    def time(self, variant: Variant, batch: int, done: Callable[[str, str], bool]) -> Iterator[Timing]:
+        """Time the whole network with every timer that fits the variant and is not ``done(timer, cache)``.
+
+        A timer that fails is yielded with its error, as long as the device answers.
+        """
+
+    def layers(self, variant: Variant, batch: int, done: Callable[[str, str, str], bool]) -> Iterator[Timing]:
+        """Time each layer by itself, where it is not ``done(layer, timer, cache)``."""
+
+    def profile(self, variant: Variant, batch: int) -> list[dict[str, Any]]:
+        """Kernels of one forward."""
+
+    def peak_rates(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The device's peak rates, and one sentence for each that could not be taken."""
+
+    def release(self) -> None:
+        """Free what the last step built."""
+
+    def usable(self) -> bool:
+        """Whether the device still answers (after an illegal access a process's CUDA context never does)."""

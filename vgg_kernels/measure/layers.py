@@ -11,7 +11,7 @@ from ..workload.reference import Reference, activations, relative_error
 from .timed_call import Check, fill_images, mistaken
 
 
-class Stage:
+class LayerCall:
     """One layer of ours as a subject of timing; its input is what the layers before it made of fresh images.
 
     Args:
@@ -74,7 +74,7 @@ class Stage:
         return Check(1, relative_error(output, want), bound, wrong)
 
 
-def stages(module: Reference, tier: str, batch: int) -> Iterator[Stage]:
+def layer_calls(module: Reference, tier: str, batch: int) -> Iterator[LayerCall]:
     """Every layer of ours, in order, as a subject to time.
 
     Args:
@@ -86,4 +86,4 @@ def stages(module: Reference, tier: str, batch: int) -> Iterator[Stage]:
     model = VGG.from_reference(module, tier=tier)
     images = torch.zeros(batch, *network.convs[0].input_shape, device=next(module.parameters()).device)
     for layer in network.layers:
-        yield Stage(model, images, layer.name)
+        yield LayerCall(model, images, layer.name)

@@ -1,20 +1,16 @@
-"""What this very card can do, measured in the same run: the ceilings under which its times are read.
+"""Peak rates of this very card, measured in the same run: what its times are compared with.
 
-Each is the best of several repeats (a ceiling is what can be reached, not what is typical), on a GPU of ten calls in a
+Each is the best of several repeats (a peak is what can be reached, not what is typical), on a GPU of ten calls in a
 row, and says how it was taken.
-``sheet`` turns them into a device sheet that stands beside the data sheet's, for floors and predictions.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..floor.hardware import Device
-
 REPEATS = 10
-# A launch reaches an idle GPU some 10 us behind the event before it: 1 % of a copy, 4 % of the graph of launches. Calls
-# behind the first are queued in time, so ten in a row leave a tenth of that.
+# A launch reaches an idle GPU some 10 us after the event before it: 1 % of a copy, 4 % of the graph of launches. Calls
+# after the first are queued in time, so ten in a row leave a tenth of that.
 BACK_TO_BACK = {"cuda": 10, "cpu": 1}
 COPY_BYTES = {"cuda": 2 * 2**30, "cpu": 256 * 2**20}  # many times the L2, or the last-level cache
 MATMUL_SIZE = {"cuda": 8192, "cpu": 1024}
@@ -24,16 +20,16 @@ PROGRAMS_PER_SM = 2
 L2_BYTES = 16 * 2**20  # of tiles, read by all SMs: far above what shared memory holds, and well inside an H100's L2
 L2_PASSES = 4096  # about 2 ms: long enough for the clock to settle, and for the launch not to count
 
-Ceiling = dict[str, Any]
+PeakRate = dict[str, Any]
 
 
-def row(quantity: str, value: float, unit: str, how: str) -> Ceiling:
-    """One measured ceiling."""
+def row(quantity: str, value: float, unit: str, how: str) -> PeakRate:
+    """One measured peak rate."""
     return {"quantity": quantity, "value": value, "unit": unit, "how": how}
 
 
-def cuda(sm_mhz: Callable[[], float | None], name: str) -> tuple[list[Ceiling], list[str]]:
-    """Every ceiling of the current GPU, and one sentence for each that could not be taken.
+def cuda(sm_mhz: Callable[[], float | None], name: str) -> tuple[list[PeakRate], list[str]]:
+    """Every peak rate of the current GPU, and one sentence for each that could not be taken.
 
     Args:
         sm_mhz: the SM clock now, in MHz, or none where NVML does not say.
@@ -43,25 +39,25 @@ def cuda(sm_mhz: Callable[[], float | None], name: str) -> tuple[list[Ceiling], 
     return _each(takes, name)
 
 
-def cpu(name: str) -> tuple[list[Ceiling], list[str]]:
+def cpu(name: str) -> tuple[list[PeakRate], list[str]]:
     """Copy bandwidth and fp32 matrix product of the host."""
     return _each((lambda: copy_bandwidth("cpu"), lambda: matmul("fp32", "cpu")), name)
 
 
-def _each(takes: Iterable[Callable[[], Ceiling]], name: str) -> tuple[list[Ceiling], list[str]]:
+def _each(takes: Iterable[Callable[[], PeakRate]], name: str) -> tuple[list[PeakRate], list[str]]:
     found, failures = [], []
     for take in takes:
         try:
             found.append(take())
         except (RuntimeError, ValueError, ImportError, AttributeError) as error:
             failures.append(
-                f"{name}: a ceiling could not be taken: {type(error).__name__}: {str(error).splitlines()[0]}"
+                f"{name}: a peak rate could not be taken: {type(error).__name__}: {str(error).splitlines()[0]}"
             )
     return found, failures
 
 
 def best_seconds(call: Callable[[], object], kind: str, repeats: int = REPEATS) -> float:
-    """Seconds of one call: the mean of ``BACK_TO_BACK`` in a row, the shortest of ``repeats``, behind two warm-ups."""
+    """Seconds of one call: the mean of ``BACK_TO_BACK`` in a row, the shortest of ``repeats``, after two warm-ups."""
     import torch
 
     inner = BACK_TO_BACK[kind]
@@ -86,7 +82,7 @@ def best_seconds(call: Callable[[], object], kind: str, repeats: int = REPEATS) 
     return min(times)
 
 
-def copy_bandwidth(kind: str = "cuda") -> Ceiling:
+def copy_bandwidth(kind: str = "cuda") -> PeakRate:
     """B/s of a large copy within device memory, bytes read and bytes written both counted."""
     import torch
 
@@ -107,11 +103,11 @@ MATMULS = {
 }
 
 
-def _matmul(precision: str) -> Callable[[], Ceiling]:
+def _matmul(precision: str) -> Callable[[], PeakRate]:
     return lambda: matmul(precision)
 
 
-def matmul(precision: str, kind: str = "cuda") -> Ceiling:
+def matmul(precision: str, kind: str = "cuda") -> PeakRate:
     """FLOP/s of a large square product of random matrices by the library that PyTorch calls."""
     import torch
 
@@ -137,7 +133,7 @@ def _product(a: Any, b: Any) -> Callable[[], Any]:
     return lambda: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
-def launch_gap() -> Ceiling:
+def launch_gap() -> PeakRate:
     """Seconds from one kernel of a CUDA graph to the next, with next to nothing in each."""
     import torch
 
@@ -152,7 +148,7 @@ def launch_gap() -> Ceiling:
     return row("graph_launch_gap", seconds, "s", f"graph of {LAUNCHES} dependent 32-element additions, per kernel")
 
 
-def l2_reads(sm_mhz: Callable[[], float | None]) -> Ceiling:
+def l2_reads(sm_mhz: Callable[[], float | None]) -> PeakRate:
     """Bytes per SM clock that one SM reads from L2, all SMs at once, in operand tiles by bulk tensor copies."""
     import torch
 
@@ -178,35 +174,3 @@ def l2_reads(sm_mhz: Callable[[], float | None]) -> Ceiling:
     tile = f"{TILE_ROWS} x {TILE_DEPTH} fp16 tiles"
     how = f"{programs} programs read {tile} of {L2_BYTES >> 20} MiB by bulk tensor copies, SM clock {mhz:.0f} MHz"
     return row("l2_bytes_per_sm_clock", moved / seconds / sms / (mhz * 1e6), "B/clk", how)
-
-
-def sheet(device: Device, ceilings: Iterable[Mapping[str, Any]]) -> Device:
-    """The card's data sheet with what was measured in place of what was promised, its sources saying so.
-
-    fp16 takes the better of fp16 and bf16, which share their units. What was not measured stays the data sheet's.
-
-    Args:
-        device: the data sheet.
-        ceilings: rows of a note of kind "ceilings" of a run on that card.
-    """
-    values = {r["quantity"]: r["value"] for r in ceilings}
-    how = {r["quantity"]: r["how"] for r in ceilings}
-    peaks, sources = dict(device.peaks), dict(device.sources)
-    for rate in ("fp32", "tf32", "fp16", "fp8"):
-        names = [n for n in (f"matmul_{rate}", "matmul_bf16" if rate == "fp16" else "") if n in values]
-        if names:
-            best = max(names, key=values.__getitem__)
-            peaks[rate] = values[best]
-            sources[f"peaks.{rate}"] = f"measured: {best}, {how[best]}"
-    bandwidth = values.get("copy_bandwidth", device.hbm_bytes_per_s)
-    if "copy_bandwidth" in values:
-        sources["hbm_bytes_per_s"] = f"measured: {how['copy_bandwidth']}"
-    return replace(
-        device,
-        key=f"{device.key}_measured",
-        title=f"{device.title} (measured ceilings)",
-        torch_names=(),
-        peaks=peaks,
-        hbm_bytes_per_s=bandwidth,
-        sources=sources,
-    )

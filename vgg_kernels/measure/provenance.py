@@ -53,6 +53,8 @@ def collect(kind: str | None = None) -> dict[str, Any]:
 
     kind = kind or ("cuda" if torch.cuda.is_available() else "cpu")
     hardware: dict[str, Any] = gpu() if kind == "cuda" else {"name": cpu_name(), "memory_bytes": memory_bytes()}
+    if mismatch := cuda_mismatch():
+        hardware["cuda_mismatch"] = mismatch
     packages = installed()
     return {
         "device": device_key(hardware["name"], kind),
@@ -106,6 +108,39 @@ def gpu(index: int = 0) -> dict[str, Any]:
         "l2_bytes": properties.L2_cache_size,
         "nvml": None if handle is None else handle.describe(),
     }
+
+
+def cuda_mismatch() -> str | None:
+    """Both versions in a sentence, where PyTorch was built for another CUDA than the GPU or its driver has; or none."""
+    import torch
+
+    from .telemetry import driver_cuda
+
+    built = f"PyTorch {torch.__version__} is built " + (
+        f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+    )
+    if torch.cuda.is_available():
+        major, minor = torch.cuda.get_device_capability()
+        accepted = torch.cuda.get_arch_list()
+        if not accepted or any(_runs(name, major, minor) for name in accepted):
+            return None
+        return f"{built} and {', '.join(accepted)}; {torch.cuda.get_device_name()} is sm_{major}{minor}"
+    if driver := driver_cuda():
+        return (
+            f"{built}, and the NVIDIA driver here offers CUDA {driver}: no GPU is used; install PyTorch's build for it"
+        )
+    return None
+
+
+def _runs(name: str, major: int, minor: int) -> bool:
+    """Whether code for ``name`` ("sm_90", "compute_90", "sm_90a") runs on that capability."""
+    found = re.fullmatch(r"(sm|compute)_(\d+)(\d)[af]?", name)
+    if not found:
+        return False
+    kind, at_major, at_minor = found[1], int(found[2]), int(found[3])
+    if kind == "compute":
+        return (at_major, at_minor) <= (major, minor)
+    return at_major == major and at_minor <= minor
 
 
 def cpu_name() -> str:

@@ -44,11 +44,13 @@ class Gpu:
         return None
 
     def describe(self) -> dict[str, Any]:
-        """Driver, limits and present state: clocks in MHz, power in W, temperature in degrees Celsius."""
+        """Driver, limits, processes on the card (this one too) and present state: MHz, W, degrees Celsius."""
         limit = self._ask("nvmlDeviceGetEnforcedPowerLimit")
+        processes = self._ask("nvmlDeviceGetComputeRunningProcesses")
         return {
             "driver": self._driver(),
             "power_limit_w": None if limit is None else limit / 1000,
+            "processes": None if processes is None else len(processes),
             "max_sm_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_SM),
             "max_memory_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_MEM),
             **self.sample(),
@@ -81,6 +83,17 @@ def open_gpu(index: int = 0) -> Gpu | None:
     except Exception:  # no driver, no library, no permission: telemetry is a witness, never a reason to stop
         return None
     return Gpu(pynvml, handle)
+
+
+def driver_cuda() -> str | None:
+    """The newest CUDA version that the NVIDIA driver of this machine offers, as "12.4"; none without a driver."""
+    with suppress(Exception):  # no library, no driver: there is nothing to compare
+        import pynvml
+
+        pynvml.nvmlInit()
+        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return f"{version // 1000}.{version % 1000 // 10}"
+    return None
 
 
 def cpu_sample() -> Sample:

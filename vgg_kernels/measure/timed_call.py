@@ -51,7 +51,7 @@ class Check:
         )
 
 
-class Sampled:
+class TimedCall:
     """A forward with its static input, fed from a generator whose every draw can be repeated for the check.
 
     Args:

@@ -1,5 +1,6 @@
-"""What is measured: eager and inductor as a user would set them up, and our tiers. One row each.
+"""What is measured: eager and inductor as KernelBench runs them and as a user would set them up, and our tiers.
 
+The timer ``graph`` captures each of them in a CUDA graph, except those that replay graphs of their own.
 All keep one contract, fp32 NCHW in and fp32 logits out, so a conversion that a variant needs is inside its time.
 """
 
@@ -37,6 +38,7 @@ class Variant:
         channels_last: memory format of the module and of its input.
         cudnn_allow_tf32: may convolutions round fp32 operands to tf32? (PyTorch's default: yes)
         matmul_allow_tf32: may matrix products? (PyTorch's default: no)
+        autocast: fp32 parameters under ``torch.autocast`` to fp16.
         mode: ``torch.compile``'s mode, for inductor.
         graphs: it replays CUDA graphs of its own.
     """
@@ -46,6 +48,7 @@ class Variant:
     tier: str
     dtype: str = "fp32"
     channels_last: bool = False
+    autocast: bool = False
     cudnn_allow_tf32: bool = True
     matmul_allow_tf32: bool = False
     mode: str | None = None
@@ -81,8 +84,12 @@ GPU_VARIANTS = (  # most important first
     Variant("inductor", "inductor", "tf32", mode="default"),
     *OURS,
     Variant("eager_fp16_channels_last", "eager", "fp16", **HALF),
+    Variant("eager_fp16", "eager", "fp16", dtype="fp16"),  # .half() alone
+    Variant("eager_autocast_fp16", "eager", "fp16", autocast=True),
+    Variant("eager_channels_last", "eager", "tf32", channels_last=True),
     Variant("eager_tf32", "eager", "tf32", **RELAXED),
     Variant("eager_strict", "eager", "fp32", **STRICT),
+    Variant("inductor_reduce_overhead", "inductor", "tf32", mode="reduce-overhead", graphs=True),
     Variant("inductor_max_fp16_channels_last", "inductor", "fp16", mode="max-autotune-no-cudagraphs", **HALF),
     Variant("inductor_max_tf32", "inductor", "tf32", mode="max-autotune-no-cudagraphs", **RELAXED),
     Variant("inductor_max_fp16_channels_last_graphs", "inductor", "fp16", mode="max-autotune", graphs=True, **HALF),
@@ -129,16 +136,23 @@ def refusal(variant: Variant, network: Network, batch: int, device: str, arch: i
         arch: compute capability as one number; 0 for a CPU.
         memory_bytes: memory of the device.
     """
-    if variant.family == "ours" and 0 < arch < HOPPER:
-        return (
-            f"{variant.name} needs sm_{HOPPER} or later (wgmma and bulk tensor copies); "
-            f"{device} is sm_{arch}, so its kernels are refused there"
-        )
+    if too_old(variant, device, arch):
+        return too_old(variant, device, arch)
     needed = footprint(variant, network, batch)
     if needed > memory_bytes:
         return (
             f"{variant.name} at batch {batch} needs about {needed / 1e9:.1f} GB; "
             f"{device} has {memory_bytes / 1e9:.1f} GB; a smaller --batch may fit"
+        )
+    return None
+
+
+def too_old(variant: Variant, device: str, arch: int) -> str | None:
+    """Why a card of that compute capability (as one number; 0 for a CPU) cannot run a tier of ours, or none."""
+    if variant in OURS and 0 < arch < HOPPER:
+        return (
+            f"{variant.name} needs sm_{HOPPER} or later (wgmma and bulk tensor copies); "
+            f"{device} is sm_{arch}, so its kernels are refused there"
         )
     return None
 
@@ -207,6 +221,9 @@ def build(variant: Variant, module: nn.Module) -> Forward:
 
     def forward(x: Tensor) -> Tensor:
         x = x.to(dtype=dtype, memory_format=layout) if x.dim() == 4 else x.to(dtype)
+        if variant.autocast:
+            with torch.autocast(x.device.type, torch.float16):
+                return twin(x).float()
         return twin(x).float()
 
     if variant.family == "inductor":

@@ -4,12 +4,13 @@ Each worker writes a run of its own, so there is nothing to lock and nothing to 
 whatever lies below one root. ``docs/scaling.md`` shows it under Slurm (submitit), joblib and by hand.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..measure import schedule
-from ..measure.torch_device import TorchBench
-from ..workload.network import Network
+from ..measure import plan
+from ..measure.run import Device
+from ..workload.network import network as find_network
 from . import session
 
 
@@ -18,7 +19,7 @@ def measure_here(
     budget_s: float = 480.0,
     only: tuple[str, ...] = (),
     batches: tuple[int, ...] = (),
-    table: Network | None = None,
+    network: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Measure the device that this process sees into a run of its own below ``out``; picklable in and out.
 
@@ -27,19 +28,22 @@ def measure_here(
         budget_s: seconds.
         only: as ``--only``.
         batches: images; by default what suits the device.
-        table: the network, VGG19 by default.
+        network: arguments of ``workload.network.network``, VGG19 by default.
 
     Returns:
-        ``run`` (its id), ``folder``, ``device_name``, ``samples`` (rows written by this worker), ``complete``.
+        ``run`` (its id), ``folder``, ``device_name``, ``samples`` (rows of the run), ``complete``.
     """
-    bench = TorchBench(table=table)
-    parts, chosen = schedule.choose(bench.kind, only)
-    steps = schedule.steps(bench.kind, chosen, batches or schedule.BATCHES[bench.kind], parts)
-    found = session.run(bench, Path(out), steps, budget_s)
+    network = network or {"name": "vgg19"}
+    device = Device(arguments={"network": network})
+    found = device.describe()
+    kind = found["hardware"]["kind"]
+    parts, chosen = plan.choose(kind, only)
+    steps = partial(plan.steps, kind, chosen, batches or plan.BATCHES[kind], parts)
+    run = session.run(found, device.start, Path(out), find_network(**network), steps, budget_s)
     return {
-        "run": found.folder.name,
-        "folder": str(found.folder),
-        "device_name": bench.name,
-        "samples": found.outcome.rows,
-        "complete": found.outcome.complete,
+        "run": run.folder.name,
+        "folder": str(run.folder),
+        "device_name": found["device_name"],
+        "samples": len(run.samples),
+        "complete": run.outcome.complete,
     }

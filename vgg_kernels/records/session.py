@@ -1,32 +1,36 @@
-"""From a folder and a budget to a run: take up what was left unfinished there, or begin anew; seal it at the end."""
+"""From a folder and a time budget to a run: go on with an unfinished one, or begin anew; seal it at the end."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ..measure.history import History
+from ..files import write_whole
+from ..measure.plan import START_S, Step, TimeBudget, guesses
 from ..measure.provenance import identity, load_average
-from ..measure.run import Outcome, measure
-from ..measure.schedule import GATE_SHARE, GPU_ESTIMATES, Budget, Step
+from ..measure.run import STEPS, Child, Outcome, Runner, Tell, writing
 from ..measure.summary import condense
-from ..measure.under_test import Bench
-from ..measure.watchdog import Watchdog
-from ..measure.writing import OutputLost, writing
+from ..workload.network import Network
 from .store import NOTES, PROVENANCE, SEAL, RunWriter
+
+SEED = "gate_seed"  # file beside the steps' files: of the gate's test suites, drawn once a run
 
 
 @dataclass(frozen=True)
-class Session:
+class Run:
     """A run as it ended.
 
     Attributes:
         folder: its folder.
-        outcome: what became of each step.
-        samples: how many it holds.
+        outcome: how each step ended.
+        provenance: of the device.
+        samples: all its samples, the ledger's columns.
         rows: the summary table, ``summary.condense`` of all its samples.
         notes: its notes, ``{"kind", "payload"}``.
         sealed: whether it is closed for good; if not, the same command goes on with it.
@@ -34,16 +38,17 @@ class Session:
 
     folder: Path
     outcome: Outcome
-    samples: int
+    provenance: Mapping[str, Any]
+    samples: pd.DataFrame
     rows: pd.DataFrame
     notes: list[dict[str, Any]]
     sealed: bool
 
     @property
     def measured(self) -> bool:
-        """Whether anything at all came out: a sample, a verdict, a profile or a ceiling. Compiling measures nothing."""
+        """Whether it holds a sample, a verdict of the gate, a profile or a peak rate; compiling measures nothing."""
         done = {name.partition("/")[0] for name, state in self.outcome.ended.items() if state == "done"}
-        return self.samples > 0 or bool(done - {"compile"}) or any(note["kind"] == "gate" for note in self.notes)
+        return len(self.samples) > 0 or bool(done - {"compile"}) or any(note["kind"] == "gate" for note in self.notes)
 
 
 def open_run(out: Path, provenance: Mapping[str, Any]) -> RunWriter:
@@ -71,7 +76,7 @@ def open_run(out: Path, provenance: Mapping[str, Any]) -> RunWriter:
         if not folder.exists():
             try:
                 return RunWriter(folder, provenance)
-            except ValueError:  # a worker beside this one was quicker
+            except ValueError:  # another process beside this one was quicker
                 continue
 
 
@@ -91,45 +96,62 @@ def read_notes(folder: Path) -> list[dict[str, Any]]:
 
 
 def run(
-    bench: Bench,
+    provenance: Mapping[str, Any],
+    start: Callable[[Path, Sequence[Step], int], Child],
     out: Path,
-    steps: Iterable[Step],
+    network: Network,
+    plan: Callable[[int], Sequence[Step]],
     budget_s: float,
-    tell: Callable[[Step, str, str], None] = lambda step, state, reason: None,
-    watchdog: Callable[[float, Callable[[], None]], Any] = Watchdog,
-) -> Session:
-    """Measure ``steps`` on ``bench`` into a run below ``out``, for at most ``budget_s`` seconds.
+    tell: Tell = lambda step, state, reason, seconds: None,
+    now: Callable[[], float] = time.monotonic,
+    guess: Callable[[Step], float] | None = None,
+) -> Run:
+    """Measure the steps of ``plan`` into a run below ``out``, for at most ``budget_s`` seconds.
 
     The run is sealed when there is nothing left that the same command could add; interrupted by the user or by the
     loss of the device it stays open, and the same command goes on with it.
 
+    Args:
+        provenance: of the device, ``measure.run.Device.describe``.
+        start: starts a measuring process, ``measure.run.Device.start``.
+        out: folder.
+        network: what is timed.
+        plan: the steps, in order, for the seed of the gate's test suites.
+        budget_s: seconds.
+        tell: as of ``measure.run.Runner``.
+        now: seconds, monotonic.
+        guess: seconds of a step that is like none yet.
+
     Raises:
-        OSError: ``out`` cannot be written.
-        OutputLost: the folder filled up on the way.
-        DeviceLost: this process can do no more; another may.
+        OSError: ``out`` cannot be written; ``FolderLost`` where it filled up on the way.
+        DeviceLost: the device no longer answers.
     """
-    writer = open_run(out, bench.provenance())
+    kind, host = provenance["hardware"]["kind"], provenance.get("host", {})
+    if guess is None:
+        guess = guesses(kind, network, host.get("threads", 1), host.get("load_average", [0.0])[0])
+    until_s = now() + budget_s
+    writer = open_run(out, provenance)
     try:
-        history = History.read(read_notes(writer.folder), writer.samples())
-        if history.gate_seed is not None:
-            bench.gate_seed = history.gate_seed  # its batch sizes are compiled
-        budget = Budget(
-            now=bench.now,
-            until_s=bench.now() + budget_s,
-            total_s=budget_s,
-            guess=lambda step: bench.guess(step.part, step.variant, step.batch) or GPU_ESTIMATES[step.family],
-            gate_share=GATE_SHARE if bench.kind == "cuda" else 1.0,
-        )
-        outcome = measure(bench, writer, steps, budget, history, tell, watchdog)
+        with writing():
+            seed = _seed(writer.folder / STEPS)
+        budget = TimeBudget(now, until_s, guess, START_S)
+        runner = Runner(writer, read_notes(writer.folder), network, provenance, plan(seed), budget, start, seed, tell)
+        outcome = runner.through()
         sealed = not outcome.interrupted
         with writing():
             writer.note("end", {"load_average": load_average(), "complete": outcome.complete})
             samples, notes = writer.samples(), read_notes(writer.folder)
             if sealed:
                 writer.finish()
-    except OutputLost as lost:
-        lost.kept = len(writer.samples())
-        raise
+                shutil.rmtree(writer.folder / STEPS)
     finally:
         writer.close()
-    return Session(writer.folder, outcome, len(samples), condense(samples), notes, sealed)
+    return Run(writer.folder, outcome, provenance, samples, condense(samples), notes, sealed)
+
+
+def _seed(folder: Path) -> int:
+    folder.mkdir(exist_ok=True)
+    path = folder / SEED
+    if not path.exists():
+        write_whole(path, str(secrets.randbits(30)))
+    return int(path.read_text(encoding="utf-8"))

@@ -10,29 +10,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
+import pandas as pd  # noqa: F401 - sets time.tzname anew: before the gate is imported, which compares it later
 from torch import Tensor
 
 from ..correctness.gate import verify
-from ..correctness.result import Verdict
 from ..measure import variants
-from ..measure.schedule import Step
+from ..measure.device import Timing
+from ..measure.plan import Step, guesses
+from ..measure.run import Device
 from ..measure.timers import TIMERS
-from ..measure.torch_device import TorchBench
-from ..measure.under_test import Timing
+from ..measure.torch_device import TorchDevice
 from ..measure.variants import Variant
 from ..workload.network import Network
 from ..workload.network import network as find_network
 from ..workload.reference import Reference
 from . import session
 from .records import NETWORK, PYTORCH_OWN
-from .session import Session
+from .session import Run
 
 Build = Callable[[Reference], Callable[[Tensor], Tensor]]
 GATED = "ours"  # the family whose variants the runner gates before it times them, and refuses if they fail
-GATE_FLOPS_TIMES = 100  # what a quick gate costs in fp32 forwards of three images, its float64 oracle included
-CPU_FLOPS_A_CORE = 40e9  # a modest rate
-START_S = 10.0
 
 
 def load(path: Path) -> Build:
@@ -57,36 +54,28 @@ def load(path: Path) -> Build:
     return build
 
 
-class CandidateBench(TorchBench):
+class CandidateDevice(TorchDevice):
     """The device at hand, with one candidate in the place of our tiers.
 
     Args:
         build: the candidate.
         table: the network it is gated and timed on.
-        effort: how much the gate asks, "quick" or "full".
+        effort: how much the gate checks, "quick" or "full".
         kind: "cuda" or "cpu"; by default the GPU where there is one.
     """
 
     def __init__(self, build: Build, table: Network, effort: str = "quick", kind: str | None = None):
         super().__init__(kind=kind, table=table)
         self._build, self._effort = build, effort
-        self.arch = 0  # what an architecture must have is for our kernels to say, not for a candidate
-        self.verdict: Verdict | None = None
 
-    def guess(self, part: str, variant: Variant | None, batch: int | None) -> float | None:
-        """As of any step; on a CPU the gate takes as long as its forwards do."""
-        if part == "verify" and self.kind == "cpu":
-            return GATE_FLOPS_TIMES * self.network.flops(3) / (CPU_FLOPS_A_CORE * torch.get_num_threads()) + START_S
-        return super().guess(part, variant, batch)
-
-    def verify(self, tier: str) -> dict[str, Any]:
+    def verify(self, tier: str, seed: int) -> dict[str, Any]:
         """Gate the candidate on the very network that is timed."""
-        self.verdict = verify(self._build, self.network, tier, effort=self._effort, device=self.kind)
+        verdict = verify(self._build, self.network, tier, effort=self._effort, seed=seed, device=self.kind)
         return {
             "network": self.network.name,
             "image": self.network.image,
-            "passed": bool(self.verdict.passed),
-            "verdict": self.verdict.document(),
+            "passed": bool(verdict.passed),
+            "verdict": verdict.document(),
         }
 
     def time(self, variant: Variant, batch: int, done: Callable[[str, str], bool]) -> Iterator[Timing]:
@@ -97,27 +86,53 @@ class CandidateBench(TorchBench):
         yield from self._timed(variant, subject, [t for t in TIMERS[self.kind] if not done(t.name, t.cache)])
 
 
-def attempt(bench: CandidateBench, name: str, tier: str, batch: int, out: Path, budget_s: float) -> Session:
+def from_arguments(module: str, network: dict[str, Any], effort: str, kind: str | None) -> CandidateDevice:
+    """The device of a measuring process, from JSON values; ``network`` is the arguments of ``find_network``."""
+    return CandidateDevice(load(Path(module)), find_network(**network), effort, kind)
+
+
+def attempt(
+    module: Path,
+    network: dict[str, Any],
+    name: str,
+    tier: str,
+    batch: int,
+    out: Path,
+    budget_s: float,
+    effort: str = "quick",
+    kind: str | None = None,
+) -> Run:
     """Gate the candidate and, if it passes, time it into a sealed run below ``out``.
 
     Args:
-        bench: the device and the candidate.
+        module: the candidate's file.
+        network: arguments of ``workload.network.network``.
         name: of the implementation, letters, digits, "_" and "-".
         tier: the precision that it claims; it is gated and ranked by it.
         batch: images.
         out: folder for the run.
         budget_s: seconds for all of it.
+        effort: how much the gate checks, "quick" or "full".
+        kind: "cuda" or "cpu"; by default the GPU where there is one.
 
     Raises:
-        ValueError: for a name that is one of PyTorch's own or ours or has other characters, or for VGG19 at another
-            size than the workload's, whose rows would pass for records of it.
+        ValueError: for a name that is one of PyTorch's own or ours or has other characters, for VGG19 at another
+            size than the workload's, whose rows would pass for records of it, or for a module that ``load`` refuses.
+        DeviceLost: where the device does not answer.
     """
     heads = (*PYTORCH_OWN, GATED)
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name.startswith(heads):
         accepted = f"letters, digits, _ and -, not beginning with {', '.join(heads)}"
         raise ValueError(f"name {name!r} is not accepted: {accepted}")
-    if bench.network.name == NETWORK and bench.network != find_network(NETWORK):
-        raise ValueError(f"{NETWORK} at {bench.network.image} pixels is not the workload: 224 is; or another network")
+    table = find_network(**network)
+    if table.name == NETWORK and table != find_network(NETWORK):
+        raise ValueError(f"{NETWORK} at {table.image} pixels is not the workload: 224 is; or another network")
+    load(module)
+    arguments = {"module": str(module.absolute()), "network": network, "effort": effort, "kind": kind}
+    device = Device(f"{__name__}:{from_arguments.__name__}", arguments)
+    found = device.describe()
     variant = Variant(name, GATED, tier, cudnn_allow_tf32=False, matmul_allow_tf32=False)
     steps = (Step("verify", variant), Step("time", variant, batch))
-    return session.run(bench, out, steps, budget_s)
+    host = found["host"]
+    guess = guesses(found["hardware"]["kind"], table, host["threads"], host["load_average"][0], full_gate=True)
+    return session.run(found, device.start, out, table, lambda seed: steps, budget_s, guess=guess)

@@ -1,12 +1,9 @@
 """An implementation of somebody's own goes the same way as ours: loaded, gated, timed, written down."""
 
-from dataclasses import replace
-
 import pytest
 
 from vgg_kernels.records.store import read_runs
-from vgg_kernels.records.submission import CandidateBench, attempt, load
-from vgg_kernels.workload.network import network
+from vgg_kernels.records.submission import attempt, load
 
 
 @pytest.fixture
@@ -19,35 +16,34 @@ def module(tmp_path):
     return write
 
 
-@pytest.fixture
-def run(tiny_network):
-    """Gate and time a module; returns (bench, session)."""
-    small = replace(tiny_network, name="vgg11")  # a name that the ledger takes
-
-    def attempted(path, out):
-        bench = CandidateBench(load(path), small, kind="cpu")
-        return bench, attempt(bench, path.stem, "fp32", 2, out, budget_s=120.0)
-
-    return attempted
+SMALL = {"name": "vgg11", "image": 32, "classes": 10}
 
 
-def test_a_right_module_is_gated_timed_and_sealed(run, module, tmp_path):
-    bench, session = run(module("def build(reference):\n    return lambda x: reference(x)\n"), tmp_path / "out")
-    assert bench.verdict.passed
-    assert session.sealed
+def test_a_right_module_is_gated_timed_and_sealed(module, tmp_path):
+    path = module("def build(reference):\n    return lambda x: reference(x)\n")
+    run = attempt(path, SMALL, "mine", "fp32", 2, tmp_path / "out", 120.0, kind="cpu")
+    assert run.sealed
     runs = read_runs(tmp_path / "out")
     assert runs.problems == []
     assert set(runs.samples["variant"]) == {"mine"}
     (gate,) = runs.notes[runs.notes["kind"] == "gate"]["payload"]
     assert gate["passed"] is True
     assert gate["network"] == "vgg11"
+    assert gate["verdict"]["passed"] is True
 
 
-def test_a_wrong_module_is_not_timed(run, module, tmp_path):
-    bench, session = run(module("def build(reference):\n    return lambda x: reference(x) * 0\n"), tmp_path / "out")
-    assert not bench.verdict.passed
-    assert session.outcome.ended["time/mine/2"] == "refused"
+def test_a_wrong_module_is_not_timed(module, tmp_path):
+    path = module("def build(reference):\n    return lambda x: reference(x) * 0\n")
+    run = attempt(path, SMALL, "mine", "fp32", 2, tmp_path / "out", 120.0, kind="cpu")
+    assert run.outcome.ended == {"verify/mine": "failed", "time/mine/2": "refused"}
     assert read_runs(tmp_path / "out").samples.empty
+
+
+def test_a_module_that_ends_its_process_costs_the_gate_alone(module, tmp_path):
+    path = module("import os\n\n\ndef build(reference):\n    os.abort()\n")
+    run = attempt(path, SMALL, "mine", "fp32", 2, tmp_path / "out", 120.0, kind="cpu")
+    assert run.outcome.reasons["verify/mine"] == "its process was lost (SIGABRT)"
+    assert run.sealed
 
 
 @pytest.mark.parametrize(
@@ -70,13 +66,13 @@ def test_another_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["eager_but_better", "inductor2", "ours_fp16", "a b", ""])
-def test_a_name_that_would_be_taken_for_another_is_refused(module, tiny_network, tmp_path, name):
-    bench = CandidateBench(load(module("def build(r):\n    return r\n")), tiny_network, kind="cpu")
+def test_a_name_that_would_be_taken_for_another_is_refused(module, tmp_path, name):
+    path = module("def build(r):\n    return r\n")
     with pytest.raises(ValueError, match="is not accepted: letters, digits"):
-        attempt(bench, name, "fp32", 1, tmp_path / "out", 10.0)
+        attempt(path, SMALL, name, "fp32", 1, tmp_path / "out", 10.0)
 
 
 def test_a_small_vgg19_is_not_taken_for_the_workload(module, tmp_path):
-    bench = CandidateBench(load(module("def build(r):\n    return r\n")), network("vgg19", image=32), kind="cpu")
+    path = module("def build(r):\n    return r\n")
     with pytest.raises(ValueError, match="vgg19 at 32 pixels is not the workload"):
-        attempt(bench, "mine", "fp32", 1, tmp_path / "out", 10.0)
+        attempt(path, {"name": "vgg19", "image": 32}, "mine", "fp32", 1, tmp_path / "out", 10.0)

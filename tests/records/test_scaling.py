@@ -4,9 +4,8 @@ from joblib import Parallel, delayed
 
 from vgg_kernels.records.scaling import measure_here
 from vgg_kernels.records.store import read_runs
-from vgg_kernels.workload.network import network
 
-SMALL = network("vgg11", image=32, classes=10)
+SMALL = {"name": "vgg11", "image": 32, "classes": 10}
 
 
 def test_workers_side_by_side_write_runs_that_merge_by_being_read(tmp_path):
