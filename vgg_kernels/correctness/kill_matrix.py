@@ -4,6 +4,7 @@ The right ones are this project's own kernels, interpreted or compiled: the tier
 bounds are derived from it. Interpreted, they run on a small network, and on one image where the wrong ones run on ten.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -187,6 +188,7 @@ class Gates:
             step(f"{name}, {self.network.image} pixels")
             kind = WRONG_NETWORKS[name]
             rows.append(self.run(name, kind.__doc__ or "", kind.group, kind.claims, kind))
+            gc.collect()  # a runner and its comparison refer to each other, and hold copies of all weights
         return tuple(rows)
 
 
