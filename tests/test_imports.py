@@ -18,10 +18,14 @@ FOLDERS = sorted({path.parent for path in MODULES.values()} - {PACKAGE})
 
 
 def imported(module: str) -> set[str]:
-    """The package's modules that ``module`` imports, inside functions too."""
+    """The package's modules that ``module`` imports, inside functions too, but not for annotations alone."""
     path, found = MODULES[module], set()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [
+        node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from vgg_kernels.report.notebooks import execute, notebooks, problems
+from vgg_kernels.report.publish.notebooks import execute, notebooks, problems
 from vgg_kernels.report.study import root
 
 TITLES = [

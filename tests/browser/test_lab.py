@@ -20,7 +20,7 @@ from selenium.webdriver.support import expected_conditions as expect
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from vgg_kernels.floor.roofline import floor_us
-from vgg_kernels.report.notebooks import notebooks, tidy
+from vgg_kernels.report.publish.notebooks import notebooks, tidy
 from vgg_kernels.report.study import root
 from vgg_kernels.workload.network import network
 

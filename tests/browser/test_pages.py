@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from vgg_kernels.report import html
 from vgg_kernels.report.page import page as records
-from vgg_kernels.report.site import build
+from vgg_kernels.report.publish import html
+from vgg_kernels.report.publish.site import build
 from vgg_kernels.report.study import root
 
 pytestmark = pytest.mark.browser

@@ -13,7 +13,7 @@ from vgg_kernels.measure import run as runs_of
 from vgg_kernels.measure.run import DeviceLost
 from vgg_kernels.measure.worker import FolderLost
 from vgg_kernels.records import session
-from vgg_kernels.records.store import read_runs
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.workload.lookup import UnknownName
 
 SMALL = {"name": "vgg11", "image": 32, "classes": 10}

@@ -12,7 +12,7 @@ from vgg_kernels.measure.plan import GPU_ORDER
 from vgg_kernels.measure.run import OVERRUN_S, DeviceLost
 from vgg_kernels.measure.summary import answers, remarks, throttled
 from vgg_kernels.measure.worker import FolderLost
-from vgg_kernels.records.store import read_runs
+from vgg_kernels.records.reading import read_runs
 
 H100 = "NVIDIA H100 80GB HBM3"
 FIRST = ("eager", "inductor", "ours_fp16", "ours_fp16x3", "ours_tf32")

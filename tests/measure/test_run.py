@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vgg_kernels.measure.run import Device, DeviceLost
-from vgg_kernels.records.store import read_runs
+from vgg_kernels.records.reading import read_runs
 
 SAMPLE = ["variant", "batch", "layer", "timer", "cache", "sample"]
 SMALL = {"name": "vgg11", "image": 32, "classes": 10}

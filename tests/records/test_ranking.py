@@ -3,8 +3,8 @@
 import pytest
 
 from vgg_kernels.records.ranking import cohorts, rank, ratio, staleness
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.records.records import from_reported, from_runs, newest
-from vgg_kernels.records.store import read_runs
 from vgg_kernels.report.study import reported_vgg19
 
 

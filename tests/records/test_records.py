@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.records.records import Record, from_reported, from_runs, newest, tier_of
-from vgg_kernels.records.store import RunWriter, read_runs
+from vgg_kernels.records.store import RunWriter
 from vgg_kernels.report.study import reported, reported_vgg19
 from vgg_kernels.workload.identity import IDENTITY, sha256
 

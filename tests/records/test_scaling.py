@@ -2,8 +2,8 @@
 
 from joblib import Parallel, delayed
 
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.records.scaling import measure_here
-from vgg_kernels.records.store import read_runs
 
 SMALL = {"name": "vgg11", "image": 32, "classes": 10}
 

@@ -6,7 +6,8 @@ from vgg_kernels.measure import worker
 from vgg_kernels.measure.plan import Step
 from vgg_kernels.measure.variants import CPU_VARIANTS
 from vgg_kernels.records import session
-from vgg_kernels.records.store import RunWriter, read_runs
+from vgg_kernels.records.reading import read_runs
+from vgg_kernels.records.store import RunWriter
 from vgg_kernels.workload.network import network
 
 STEPS = tuple(Step("time", CPU_VARIANTS[0], batch) for batch in (1, 2))

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from vgg_kernels.records.store import COLUMNS, RunWriter, read_runs, seal_hash, sealed_content
+from vgg_kernels.records.reading import read_runs
+from vgg_kernels.records.store import COLUMNS, RunWriter, seal_hash, sealed_content
 from vgg_kernels.workload.identity import sha256
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgg_kernels.records.store import read_runs
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.records.submission import attempt, load
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.records.records import from_reported, from_runs
-from vgg_kernels.records.store import read_runs
 from vgg_kernels.records.trust import LEVELS, Trust, trust
 from vgg_kernels.report.study import reported_vgg19
 

@@ -5,7 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from vgg_kernels.measure.profile import tidy
-from vgg_kernels.records.store import RunWriter, read_runs
+from vgg_kernels.records.reading import read_runs
+from vgg_kernels.records.store import RunWriter
 from vgg_kernels.report import baselines
 from vgg_kernels.report.page import page
 from vgg_kernels.report.plots import baselines as figures

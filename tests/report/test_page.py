@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
-from vgg_kernels.records.store import read_runs
-from vgg_kernels.report import html, study
+from vgg_kernels.records.reading import read_runs
 from vgg_kernels.report import page as report
+from vgg_kernels.report import study
 from vgg_kernels.report.page import history, page, records
+from vgg_kernels.report.publish import html
 from vgg_kernels.workload.precision import TIERS
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -27,7 +27,7 @@ def command(
     """
     import torch
 
-    from ..report import export
+    from ..report.publish import export
     from ..workload.network import network as find_network
 
     subject = find_network(network, image=image)

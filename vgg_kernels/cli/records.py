@@ -25,7 +25,7 @@ def page(
 
     document = report.page()
     if html:
-        from ..report.html import document as as_html
+        from ..report.publish.html import document as as_html
 
         html.write_text(as_html(document), encoding="utf-8")
         Console(stderr=True).print(f"wrote {html}", highlight=False)

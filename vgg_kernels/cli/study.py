@@ -26,7 +26,7 @@ def command(
     import nbformat
     from nbclient.exceptions import CellControlSignal, CellTimeoutError, DeadKernelError
 
-    from ..report.notebooks import execute, notebooks
+    from ..report.publish.notebooks import execute, notebooks
     from ..report.study import root
     from .measure import measure_first
 

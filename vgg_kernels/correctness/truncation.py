@@ -54,11 +54,12 @@ class Truncating(Emulation):
     Args:
         reference: whose parameters are copied.
         outer: as of ``sum_products``.
+        truncating: likewise; False rounds to nearest, in an order of its own and not the CPU library's.
     """
 
-    def __init__(self, reference: Reference, outer: int):
+    def __init__(self, reference: Reference, outer: int, truncating: bool = True):
         super().__init__(reference, "fp16x3")
-        self.outer = outer
+        self.outer, self.truncating = outer, truncating
 
     def multiply(self, layer: Layer, x: Tensor, weight: Tensor) -> Tensor:
         """The products; those of the first layer, 27 for each output, as ``Emulation`` has them."""
@@ -69,8 +70,8 @@ class Truncating(Emulation):
         rows = weight_high.flatten(1).double()
         if isinstance(layer, Conv):
             columns = (unfold(image[None].double(), 3, padding=1)[0].T for image in high)
-            sums = [sum_products(rows, c, truncating=True, outer=self.outer) for c in columns]
+            sums = [sum_products(rows, c, truncating=self.truncating, outer=self.outer) for c in columns]
             main = torch.stack(sums).view_as(cross)
         else:
-            main = sum_products(high.flatten(1).double(), rows, truncating=True, outer=self.outer)
+            main = sum_products(high.flatten(1).double(), rows, truncating=self.truncating, outer=self.outer)
         return main.float() + cross / LOW_SHIFT

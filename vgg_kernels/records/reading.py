@@ -103,8 +103,12 @@ def _without_repeated_ids(runs: list[_Run], root: Path, problems: list[str]) -> 
     return [same[0] for same in by_id.values() if len(same) == 1]
 
 
-def read(root: Path) -> Runs:
-    """Every run below ``root``, in order of folder name; see ``ledger.read_runs``."""
+def read_runs(root: Path | str) -> Runs:
+    """Every run below ``root``, in order of folder name; one that does not hold is left out, named in ``problems``.
+
+    A run with half-written last lines is used without them. A folder that does not exist holds no runs.
+    """
+    root = Path(root)
     folders = sorted({path.parent for name in (PROVENANCE, SAMPLES, SEAL) for path in root.rglob(name)})
     problems: list[str] = []
     runs: list[_Run] = []

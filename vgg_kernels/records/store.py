@@ -201,13 +201,3 @@ class Runs:
             superseded={old: new for old, new in self.superseded.items() if new != run},
             problems=[*self.problems, f"{self.folders[run]}: {why}"],
         )
-
-
-def read_runs(root: Path | str) -> Runs:
-    """Read every run below ``root``; a run that does not hold is left out and named in ``problems``.
-
-    A run with half-written last lines is used without them. A folder that does not exist holds no runs.
-    """
-    from .reading import read  # imported here: writing needs neither pandera nor pydantic, reading does
-
-    return read(Path(root))

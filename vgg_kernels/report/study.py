@@ -13,7 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from ..records import tables
-from ..records.store import Runs, read_runs
+from ..records.reading import read_runs
+from ..records.store import Runs
 from ..workload.lookup import lookup
 
 CHOICES = {

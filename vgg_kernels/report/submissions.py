@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..records import ranking, store, tables
 from ..records.ranking import Standing
+from ..records.reading import read_runs
 from ..records.records import from_runs
 from . import study
 from .page import OBSERVERS, records
@@ -19,7 +20,7 @@ def standings_of(folder: Path) -> tuple[list[Standing], list[str]]:
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; a run's folder, or one of several runs, is accepted")
-    runs = store.read_runs(folder)
+    runs = read_runs(folder)
     theirs = from_runs(runs, PLACE, OBSERVERS[PLACE])
     known = {record.samples_sha256 for record in theirs if record.samples_sha256}
     others = [record for record in records(study.runs()) if record.samples_sha256 not in known]
@@ -36,10 +37,10 @@ def seal(folder: Path) -> str:
     notes = folder / store.NOTES
     if folder.is_dir() and not notes.exists():
         notes.touch()
-    runs = store.read_runs(folder)
+    runs = read_runs(folder)
     problems = [problem for problem in runs.problems if store.SEAL not in problem]
     if problems or len(runs.provenance) != 1:
         raise tables.BadData(problems[0] if problems else f"{folder} holds {len(runs.provenance)} runs; one is sealed")
     (run,) = runs.provenance
     store.seal(folder, run)
-    return store.read_runs(folder).seals[run]
+    return read_runs(folder).seals[run]

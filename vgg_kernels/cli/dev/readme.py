@@ -7,7 +7,7 @@ def command() -> None:
 
     os.environ["VGG_STUDY"] = "recorded"  # what a machine measured for itself does not belong there
     from ...report import page
-    from ...report.readme import update
+    from ...report.publish.readme import update
     from ...report.study import root
 
     update(root() / "README.md", page.page())

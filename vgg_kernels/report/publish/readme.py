@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..floor.hardware import devices
-from ..floor.rates import at_clock
-from ..floor.roofline import floor_us
-from ..predict.timemodel import predict
-from ..records.ranking import Standing
-from ..workload.precision import TIERS
-from .accuracy import error_rows, ladder_table, matrix_rows, matrix_table, recorded
-from .page import BATCH, SUBJECT, VGG19, Page
-from .predictions import comparisons, corrected_rows
-from .study import reported, reported_hopper
+from ...floor.hardware import devices
+from ...floor.rates import at_clock
+from ...floor.roofline import floor_us
+from ...predict.timemodel import predict
+from ...records.ranking import Standing
+from ...workload.precision import TIERS
+from ..accuracy import error_rows, ladder_table, matrix_rows, matrix_table, recorded
+from ..page import BATCH, SUBJECT, VGG19, Page
+from ..predictions import comparisons, corrected_rows
+from ..study import reported, reported_hopper
 
 NONE = "–"
 

@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..correctness.kernelbench import TOLERANCE, accepts, trial_inputs
-from ..correctness.suite import SuiteBuilder
-from ..kernels.model import DEFAULT_DEVICE
-from ..kernels.plan import Launch, conv_launches, linear_launch, plan
-from ..workload.inputs import draw
-from ..workload.network import REDUCTION, Conv, Network
-from ..workload.network import network as find_network
-from ..workload.precision import tier as find_tier
-from ..workload.weights import KERNELBENCH_SEED, reference
+from ...correctness.kernelbench import TOLERANCE, accepts, trial_inputs
+from ...correctness.suite import SuiteBuilder
+from ...kernels.model import DEFAULT_DEVICE
+from ...kernels.plan import Launch, conv_launches, linear_launch, plan
+from ...workload.inputs import draw
+from ...workload.network import REDUCTION, Conv, Network
+from ...workload.network import network as find_network
+from ...workload.precision import tier as find_tier
+from ...workload.weights import KERNELBENCH_SEED, reference
 from .bundle import bundle
 
 KERNELS = "vgg_kernels.kernels"

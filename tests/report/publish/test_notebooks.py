@@ -3,7 +3,7 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from vgg_kernels.report.notebooks import execute, notebooks, problems, tidy
+from vgg_kernels.report.publish.notebooks import execute, notebooks, problems, tidy
 
 
 def store(path, *cells):

@@ -7,7 +7,7 @@ from vgg_kernels.floor.public import public_floor_us
 from vgg_kernels.report import page
 from vgg_kernels.report.accuracy import matrix_rows, matrix_table, truncation_table
 from vgg_kernels.report.accuracy import recorded as document
-from vgg_kernels.report.readme import answer, markdown, render, table
+from vgg_kernels.report.publish.readme import answer, markdown, render, table
 from vgg_kernels.report.study import root
 from vgg_kernels.workload.network import network
 from vgg_kernels.workload.precision import TIERS

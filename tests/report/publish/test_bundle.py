@@ -2,7 +2,7 @@
 
 import ast
 
-from vgg_kernels.report.bundle import bundle
+from vgg_kernels.report.publish.bundle import bundle
 
 
 def run(text):

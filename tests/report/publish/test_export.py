@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vgg_kernels.kernels.plan import plan
-from vgg_kernels.report.export import check, crop, load, source, violations
+from vgg_kernels.report.publish.export import check, crop, load, source, violations
 from vgg_kernels.workload.lookup import UnknownName
 from vgg_kernels.workload.network import Conv, Linear, Network, network
 from vgg_kernels.workload.precision import TIERS

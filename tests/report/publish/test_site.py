@@ -7,8 +7,8 @@ from bs4 import BeautifulSoup
 from matplotlib.image import imsave
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from vgg_kernels.report.notebooks import execute
-from vgg_kernels.report.site import build
+from vgg_kernels.report.publish.notebooks import execute
+from vgg_kernels.report.publish.site import build
 
 PICTURE = "from IPython.display import Image\nImage('../figures/01_dot.png', alt='one dot')"
 

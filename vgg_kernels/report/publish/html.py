@@ -7,8 +7,8 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from .page import STATUS_WORDS
-from .page_model import Page
+from ..page import STATUS_WORDS
+from ..page_model import Page
 
 TEMPLATE = "page.html"
 
