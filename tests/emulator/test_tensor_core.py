@@ -74,6 +74,17 @@ def test_small_integers_are_exact():
         assert np.array_equal(multiply_add(kind, a, b, np.zeros((4, 7), "f4")), a @ b)
 
 
+def test_what_is_not_finite_reaches_its_row_or_column_alone():
+    a, b, c = np.ones((3, 20), "f4"), np.ones((20, 4), "f4"), np.zeros((3, 4), "f4")
+    a[0, 3], b[5, 1], c[2, 2] = np.inf, np.nan, -np.inf
+    got = multiply_add("fp16", a, b, c)
+    want = np.full((3, 4), 20, "f4")
+    want[0], want[:, 1], want[2, 2] = np.inf, np.nan, -np.inf
+    assert np.array_equal(got, want, equal_nan=True)
+    b[3] = 0  # infinity times zero
+    assert np.isnan(multiply_add("fp16", a, b, c)[0]).all()
+
+
 def test_shapes_that_do_not_match_are_named():
     with pytest.raises(ValueError, match=r"shapes must be \[M, K\], \[K, N\] and \[M, N\], got"):
         multiply_add("fp16", np.zeros((2, 3), "f4"), np.zeros((4, 5), "f4"), np.zeros((2, 5), "f4"))

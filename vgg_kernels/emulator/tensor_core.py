@@ -56,7 +56,8 @@ def multiply_add(kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, unit: U
         unit: another addition than the kind's own.
 
     Returns:
-        fp32 like ``c``. Exact where nonzero products and sums are at least 2^-100 in magnitude (``LEAST``) and finite.
+        fp32 like ``c``. Exact where nonzero products and sums are at least 2^-100 in magnitude (``LEAST``). NaN and
+        infinities propagate as in IEEE arithmetic; every NaN is the canonical one, 0x7FFFFFFF.
 
     Raises:
         UnknownName: for a kind that does not exist.
@@ -67,6 +68,13 @@ def multiply_add(kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, unit: U
     a, b, c = (np.ascontiguousarray(x if x.ndim == 3 else x[None], np.float32) for x in (a, b, c))
     if len(b) not in (1, len(a)) or a.shape[2] != b.shape[1] or c.shape != (len(a), a.shape[1], b.shape[2]):
         raise ValueError(f"shapes must be [M, K], [K, N] and [M, N], got {a.shape}, {b.shape} and {c.shape}")
+    if not all(np.isfinite(x).all() for x in (a, b, c)):
+        with np.errstate(invalid="ignore"):
+            special = a @ b + c  # not finite wherever a factor is not, for infinity times zero is NaN
+        a, b, c = (np.where(np.isfinite(x), x, np.float32(0)) for x in (a, b, c))
+        finite = multiply_add(kind, a, b, c, unit)
+        special = np.where(np.isnan(special), np.uint32(0x7FFFFFFF).view(np.float32), special)
+        return np.where(np.isfinite(special), finite, special).reshape(shape)
     if short := -a.shape[2] % unit.products:  # an instruction with zeros
         a = np.pad(a, ((0, 0), (0, 0), (0, short)))
         b = np.pad(b, ((0, 0), (0, short), (0, 0)))

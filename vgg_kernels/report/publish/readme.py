@@ -106,13 +106,13 @@ def check(page: Page) -> str:
     every = matrix_table(rows).set_index("gate").loc["ours, Kaiming"]
     public, lively = (gates.loc[name] for name in ("KernelBench 1e-4", "KernelBench 1e-4, Kaiming"))
     return (
-        "**The public check accepts wrong networks.** Under the benchmark's own weights the logits hardly depend on the "
-        f"image, so a model that ignores its input passes. Of {public['mutants']} networks that are wrong on inputs which "
-        f"the benchmark allows ({document['network'].upper()}, {document['image']}-pixel images) it accepts "
+        "**The public check accepts wrong networks.** Under the benchmark's own weights the logits hardly depend on "
+        f"the image, so a model that ignores its input passes. Of {public['mutants']} networks that are wrong on "
+        f"inputs which the benchmark allows ({document['network'].upper()}, {document['image']}-pixel images) it accepts "
         f"{public['accepted']}, and {lively['accepted']} still on weights that keep the signal. Of these and "
-        f"{every['mutants'] - public['mutants']} others (wrong on further inputs, coarser than they claim, or dishonest) "
-        f"ours accepts {every['accepted']}; of our own kernels in six tiers it rejects {every['right_rejected']} "
-        f"({document['evidence']}): "
+        f"{every['mutants'] - public['mutants']} others (wrong on further inputs, coarser than they claim, or "
+        f"dishonest) ours accepts {every['accepted']}; of our own kernels in six tiers it rejects "
+        f"{every['right_rejected']} ({document['evidence']}): "
         "[01 Workload](notebooks/01_workload.ipynb)."
     )
 
