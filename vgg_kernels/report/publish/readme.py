@@ -108,8 +108,8 @@ def check(page: Page) -> str:
     return (
         "**The public check accepts wrong networks.** Under the benchmark's own weights the logits hardly depend on "
         f"the image, so a model that ignores its input passes. Of {public['mutants']} networks that are wrong on "
-        f"inputs which the benchmark allows ({document['network'].upper()}, {document['image']}-pixel images) it accepts "
-        f"{public['accepted']}, and {lively['accepted']} still on weights that keep the signal. Of these and "
+        f"inputs which the benchmark allows ({document['network'].upper()}, {document['image']}-pixel images) it "
+        f"accepts {public['accepted']}, and {lively['accepted']} still on weights that keep the signal. Of these and "
         f"{every['mutants'] - public['mutants']} others (wrong on further inputs, coarser than they claim, or "
         f"dishonest) ours accepts {every['accepted']}; of our own kernels in six tiers it rejects "
         f"{every['right_rejected']} ({document['evidence']}): "
