@@ -105,6 +105,7 @@ def check(page: Page) -> str:
     gates = matrix_table(rows, "contract").set_index("gate")
     every = matrix_table(rows).set_index("gate").loc["ours, Kaiming"]
     public, lively = (gates.loc[name] for name in ("KernelBench 1e-4", "KernelBench 1e-4, Kaiming"))
+    large = document["full_size"]["mutants"]
     return (
         "**The public check accepts wrong networks.** Under the benchmark's own weights the logits hardly depend on "
         f"the image, so a model that ignores its input passes. Of {public['mutants']} networks that are wrong on "
@@ -112,7 +113,8 @@ def check(page: Page) -> str:
         f"accepts {public['accepted']}, and {lively['accepted']} still on weights that keep the signal. Of these and "
         f"{every['mutants'] - public['mutants']} others (wrong on further inputs, coarser than they claim, or "
         f"dishonest) ours accepts {every['accepted']}; of our own kernels in six tiers it rejects "
-        f"{every['right_rejected']} ({document['evidence']}): "
+        f"{every['right_rejected']}. Of {len(large)} taken at {document['full_size']['image']} pixels too, one image each, "
+        f"it accepts {sum('ours, Kaiming' in row['survives'] for row in large)} ({document['evidence']}): "
         "[01 Workload](notebooks/01_workload.ipynb)."
     )
 
