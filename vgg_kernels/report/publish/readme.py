@@ -113,8 +113,8 @@ def check(page: Page) -> str:
         f"accepts {public['accepted']}, and {lively['accepted']} still on weights that keep the signal. Of these and "
         f"{every['mutants'] - public['mutants']} others (wrong on further inputs, coarser than they claim, or "
         f"dishonest) ours accepts {every['accepted']}; of our own kernels in six tiers it rejects "
-        f"{every['right_rejected']}. Of {len(large)} taken at {document['full_size']['image']} pixels too, one image each, "
-        f"it accepts {sum('ours, Kaiming' in row['survives'] for row in large)} ({document['evidence']}): "
+        f"{every['right_rejected']}. Of {len(large)} taken at {document['full_size']['image']} pixels too, one image "
+        f"each, it accepts {sum('ours, Kaiming' in row['survives'] for row in large)} ({document['evidence']}): "
         "[01 Workload](notebooks/01_workload.ipynb)."
     )
 
