@@ -70,7 +70,7 @@ def integers(tier: str, batch: int) -> tuple[list[str], list[str]]:
 KNOWN = {"wgmma on registers written since the last wgmma.fence"}
 
 
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("tier", TIERS)
 def test_small_integers_give_the_exact_bits(compiling, tier, batch):
     wrong, hazards = compiling(integers, tier, batch)
@@ -94,7 +94,7 @@ def both_ways(tier: str) -> list[tuple[str, float]]:
     return [(sha256(each.logits), each.relative_error) for each in found]
 
 
-@pytest.mark.parametrize(("tier", "error"), [("fp16", 2e-3), ("fp16x3", 3e-6)])
+@pytest.mark.parametrize(("tier", "error"), [("fp16", 2e-3), pytest.param("fp16x3", 3e-6, marks=pytest.mark.slow)])
 def test_early_and_late_effects_give_the_same_bits(compiling, tier, error):
     (late, off), (early, _) = compiling(both_ways, tier)
     assert late == early
