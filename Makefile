@@ -29,6 +29,10 @@ types: $(READY)
 pytest: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist worksteal
 
+# What takes minutes: all tiers executed at further batch sizes.
+test-slow: $(READY)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) -m slow
+
 CHEAP := tests/correctness --ignore tests/correctness/test_kill_matrix.py
 
 # The gate's tests where the CPU's library sums otherwise: other instruction sets, other numbers of threads.
