@@ -30,7 +30,8 @@ def audit(rows: pd.DataFrame, public_us: float, record_us: float) -> Figure:
             ax.plot(getattr(row, column), y, marker, color=PALETTE[row.tier], fillstyle="none", markeredgewidth=1.6)
         ax.plot([], [], marker, color=GREY, fillstyle="none", label=name)
     for y, us in enumerate(rows["floor_us"]):
-        ax.annotate(f"{us:,.0f} µs", (us, y), xytext=(9, 0), textcoords="offset points", va="center")
+        ax.annotate(f"{us:,.0f} µs", (us, y), xytext=(9, 0), textcoords="offset points", va="center",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     for us, text, evidence in ((public_us, "public floor", "derived"), (record_us, "record", "reported")):
         ax.axvline(us, color="black", linewidth=1.0, linestyle="--" if evidence == "derived" else "-")
         text = f"{text}, {us:,.2f} µs\n({evidence})" if us < 100 else f"{text}, {us:,.0f} µs\n({evidence})"

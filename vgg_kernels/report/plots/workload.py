@@ -36,25 +36,29 @@ def signal(rows: pd.DataFrame, tolerances: dict[str, float], subject: str) -> Fi
 
 
 def matrix(rows: pd.DataFrame, subject: str) -> Figure:
-    """The kill matrix: a filled cell where a gate rejects a candidate; mutants above, right networks below.
+    """The kill matrix: a filled cell where a gate rejects a candidate; wrong networks by group, right ones last.
 
     Args:
-        rows: ``accuracy.matrix_rows``; how many of the mutants each gate accepts stands over its column.
+        rows: ``accuracy.matrix_rows``; how many wrong networks each gate accepts stands over its column.
         subject: network and inputs, for the title.
     """
     grid = rows.pivot(index="candidate", columns="gate", values="killed")[list(dict.fromkeys(rows["gate"]))]
-    right = rows.drop_duplicates("candidate").set_index("candidate")["right"]
-    order = sorted(grid.index, key=lambda name: (right[name], grid.loc[name].sum(), name))
+    about = rows.drop_duplicates("candidate").set_index("candidate")
+    right, group = about["right"], about["group"]
+    groups = list(dict.fromkeys(["contract", "beyond", "precision", "dishonest", *group]))
+    order = sorted(grid.index, key=lambda name: (groups.index(group[name]), grid.loc[name].sum(), name))
     grid = grid.loc[order]
     fig, ax = plt.subplots(figsize=(8.0, 0.16 * len(grid) + 1.6))
     for y, name in enumerate(grid.index):
         for x, killed in enumerate(grid.loc[name]):
             ax.barh(y, 0.94, left=x + 0.03, height=0.82, facecolor=KILLED if killed else ACCEPTED, edgecolor=KILLED,
                     hatch="" if killed else "///", linewidth=0.5)  # fmt: skip
-    first_right = next((y for y, name in enumerate(grid.index) if right[name]), len(grid))
-    ax.axhline(first_right - 0.5, color="black", linewidth=1.0)
+    for name in dict.fromkeys(group[grid.index]):
+        members = [y for y, other in enumerate(grid.index) if group[other] == name]
+        ax.axhline(members[0] - 0.5, color="black", linewidth=1.0)
+        ax.text(grid.shape[1] + 0.05, (members[0] + members[-1]) / 2, name, rotation=-90, va="center")
     mutants = grid[~right[grid.index]]
-    accepts = [f"accepts {int((~mutants[gate]).sum())} of {len(mutants)}" for gate in grid.columns]
+    accepts = [f"accepts\n{int((~mutants[gate]).sum())} of {len(mutants)}" for gate in grid.columns]
     names = [gate.replace("KernelBench ", "KernelBench\n").replace(", ", "\n") for gate in grid.columns]
     heads = [f"{name}\n{count}" for name, count in zip(names, accepts, strict=True)]
     ax.set_xticks([x + 0.5 for x in range(grid.shape[1])], heads)
@@ -71,5 +75,5 @@ def matrix(rows: pd.DataFrame, subject: str) -> Figure:
         ],
         loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2,
     )  # fmt: skip
-    headline(ax, "Which check rejects which wrong network", f"below the line: right ones; {subject}, measured")
+    headline(ax, "Which check rejects which wrong network", f"by group, right ones last; {subject}, measured")
     return fig
